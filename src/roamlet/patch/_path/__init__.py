@@ -1,0 +1,1 @@
+"""The folder that `python -m roamlet.patch` puts on PYTHONPATH: what Python imports from it when it starts."""

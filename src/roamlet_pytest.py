@@ -1,0 +1,73 @@
+"""The pytest plugin: `pytest --roamlet-patch` makes the standard library cooperative before the first conftest.py is imported.
+
+A module of its own beside the package: every run of pytest where roamlet is installed loads it, and most do not ask for it.
+"""
+
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+__all__ = ["pytest_addoption", "pytest_load_initial_conftests", "pytest_report_header"]
+
+# pytest's own, which were imported before: they wait for nothing while a test runs, or must not be replaced.
+_OF_PYTEST = {"_pytest", "pluggy", "pytest", "pytest_timeout", "xdist", "execnet"}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare --roamlet-patch and the setting roamlet_patch."""
+    parser.getgroup("roamlet").addoption(
+        "--roamlet-patch",
+        action="store_true",
+        help="make the standard library cooperative for the tests: roamlet.patch.install()",
+    )
+    parser.addini(
+        "roamlet_patch",
+        "arguments of roamlet.patch.install() for --roamlet-patch: an area to add (local, pipes), 'strict', "
+        "or one to leave out (no-subprocess)",
+        type="args",
+        default=[],
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Install before conftest.py files and test modules are imported; take out when pytest ends."""
+    if not early_config.known_args_namespace.roamlet_patch:
+        return
+    # Inside: see the first comment.
+    import warnings
+
+    from roamlet import patch
+
+    words = early_config.getini("roamlet_patch")
+    options: Any = {word.removeprefix("no-"): not word.startswith("no-") for word in words}
+    unknown = options.keys() - patch.Options.__optional_keys__
+    if unknown:
+        raise pytest.UsageError(
+            f"roamlet_patch: {', '.join(sorted(unknown))} is no argument of roamlet.patch.install(); "
+            f"there are {', '.join(sorted(patch.Options.__optional_keys__))}, each also as no-AREA"
+        )
+    strict = options.pop("strict", False)
+    patched = ExitStack()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", patch.EarlyImportWarning)  # told below, less what is pytest's
+        try:
+            patched.enter_context(patch.patched(**options))
+        except patch.OtherPatch as error:
+            raise pytest.UsageError(f"--roamlet-patch: {error}") from None
+    early_config.add_cleanup(patched.close)
+    early = [each for each in patch.status().early if each.module.partition(".")[0] not in _OF_PYTEST]
+    if early and strict:
+        raise pytest.UsageError(str(patch.EarlyImport(early)))
+    if early:
+        early_config.issue_config_time_warning(patch.EarlyImportWarning(early), stacklevel=2)
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """One line for what is in place."""
+    if not config.getoption("--roamlet-patch"):
+        return []
+    from roamlet import patch
+
+    return [f"roamlet.patch: {', '.join(patch.status().areas)}"]

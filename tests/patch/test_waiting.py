@@ -1,0 +1,126 @@
+"""The area `signals`: tasklets that wait for signals which another tasklet sends, and handlers that run while tasklets wait."""
+
+import os
+import signal
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+import roamlet
+from roamlet import io
+from roamlet.patch.areas import waiting
+from tests.programs import printed
+
+
+@pytest.fixture(autouse=True)
+def signals_in_place(in_place):
+    in_place(waiting)
+
+
+@pytest.fixture
+def blocked():
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1, signal.SIGRTMIN])
+    yield
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def handled(number, handler):
+    before = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
+def send(number):
+    """A tasklet that sends it to this thread: one of roamlet's workers does not block it."""
+    return roamlet.tasklet(signal.pthread_kill)(threading.get_ident(), number)
+
+
+def test_a_signal_of_another_tasklet_ends_each_wait(blocked):
+    send(signal.SIGUSR1)
+    assert signal.sigwait({signal.SIGUSR1}) is signal.SIGUSR1
+    send(signal.SIGUSR1)
+    assert signal.sigwaitinfo(iter([signal.SIGUSR1])).si_pid == os.getpid()
+    send(signal.SIGUSR1)
+    assert signal.sigtimedwait([signal.SIGUSR1], 60).si_signo == signal.SIGUSR1
+    send(signal.SIGRTMIN)
+    assert signal.sigwait([signal.SIGRTMIN]) == signal.SIGRTMIN
+
+
+def test_time_outs_and_wrong_calls_are_the_originals(blocked):
+    assert signal.sigtimedwait([signal.SIGUSR1], 0) is None
+    assert signal.sigtimedwait([signal.SIGUSR1], 0.001) is None
+    with pytest.raises(ValueError, match="timeout must be non-negative"):
+        signal.sigtimedwait([signal.SIGUSR1], -1)
+    with pytest.raises(TypeError):
+        signal.sigwait(signal.SIGUSR1)
+    with pytest.raises(ValueError, match="out of range"):
+        signal.sigwait([10_000])
+
+
+def test_a_wait_for_a_signal_is_killed_and_timed_out(blocked):
+    tasklet = roamlet.tasklet(signal.sigwait)([signal.SIGUSR1])
+    roamlet.schedule()
+    tasklet.kill()
+    assert not tasklet.alive
+    with pytest.raises(TimeoutError), roamlet.timeout(0.001):
+        signal.pause()
+    assert signal.set_wakeup_fd(-1) == -1
+
+
+def test_several_tasklets_pause_until_a_handler_has_run():
+    log = []
+    with handled(signal.SIGUSR1, lambda *_: log.append("handler")):
+        for number in range(3):
+            roamlet.tasklet(lambda number=number: (signal.pause(), log.append(number)))()
+        roamlet.schedule()
+        send(signal.SIGUSR1)
+        roamlet.run()
+    assert (log[0], sorted(log[1:])) == ("handler", [0, 1, 2])
+
+
+def test_pause_tells_the_descriptor_that_was_told_before():
+    read_fd, write_fd = os.pipe()
+    os.set_blocking(write_fd, False)
+    before = signal.set_wakeup_fd(write_fd)
+    with handled(signal.SIGUSR1, lambda *_: None):
+        send(signal.SIGUSR1)
+        signal.pause()
+    assert os.read(read_fd, 10) == bytes([signal.SIGUSR1])
+    assert signal.set_wakeup_fd(before) == write_fd
+    os.close(read_fd)
+    os.close(write_fd)
+
+
+def test_handlers_run_while_tasklets_wait_and_what_they_raise_comes_out():
+    read_fd, write_fd = os.pipe()
+    seen = []
+    with handled(signal.SIGUSR1, lambda *_: (seen.append(roamlet.getcurrent().is_main), os.write(write_fd, b"x"))):
+        roamlet.tasklet(os.kill)(os.getpid(), signal.SIGUSR1)
+        io.wait_readable(read_fd)
+    assert len(seen) == 1
+    os.close(read_fd)
+    os.close(write_fd)
+
+
+def test_ctrl_c_ends_what_the_main_tasklet_waits_for(python, program):
+    program("""\
+        import os, signal, subprocess, threading
+        import roamlet, roamlet.patch
+        roamlet.patch.install()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        child = subprocess.Popen(["sleep", "1000"])
+        child._sigint_wait_secs = 0
+        for wait in (threading.Event().wait, child.wait, roamlet.channel().receive, lambda: roamlet.sleep(1000)):
+            roamlet.tasklet(lambda: (roamlet.sleep(0.01), os.kill(os.getpid(), signal.SIGINT)))()
+            try:
+                wait()
+            except KeyboardInterrupt:
+                print("interrupted")
+        child.kill()
+        print(child.wait())
+        """)
+    assert printed(python("program.py")).split() == ["interrupted"] * 4 + ["-9"]

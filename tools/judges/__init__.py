@@ -1,0 +1,1 @@
+"""`make judges`: CPython's own tests of what roamlet.patch replaces, with the stock standard library and with the patched one."""
