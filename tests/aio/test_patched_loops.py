@@ -1,0 +1,108 @@
+"""Plain asyncio.run() where the methods of asyncio's loops are changed, as roamlet.patch does it."""
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import roamlet
+from roamlet import aio, spawn
+from roamlet.patch.areas import loops
+from roamlet.patch.changes import Changes
+from tests.programs import printed
+
+
+@pytest.fixture(autouse=True)
+def patched() -> Iterator[None]:
+    changes = Changes()
+    loops.apply(changes)
+    yield
+    changes.undo()
+
+
+def test_plain_asyncio_run_in_many_tasklets(ticks: Callable[[], int]) -> None:
+    jobs = [spawn(lambda: asyncio.run(asyncio.sleep(0.05, "slept"))) for _ in range(50)]
+    assert [job.join(10) for job in jobs] == ["slept"] * 50
+    assert ticks() > 0
+
+
+def test_a_loop_by_its_class() -> None:
+    async def main() -> int:
+        return await aio.wrap(pow, 2, 3)
+
+    loop = asyncio.SelectorEventLoop()
+    assert type(loop) is asyncio.SelectorEventLoop
+    assert loop.run_until_complete(main()) == 8
+    loop.close()
+    assert aio.run(main()) == 8
+
+
+def test_another_tasklet_wakes_it_and_signals_arrive() -> None:
+    box: list[asyncio.Future[str]] = []
+
+    async def main() -> str:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGUSR1, lambda: box[0].set_result("signal"))
+        box.append(loop.create_future())
+        return await box[0]
+
+    waiting = spawn(lambda: asyncio.run(main()))
+    roamlet.sleep(0.02)
+    signal.raise_signal(signal.SIGUSR1)
+    assert waiting.join(10) == "signal"
+
+
+def test_what_was_changed_is_put_back() -> None:
+    from asyncio import selector_events, unix_events
+
+    names = ("__init__", "call_at", "stop", "run_forever", "add_signal_handler", "remove_signal_handler")
+    owners = (unix_events._UnixSelectorEventLoop, selector_events.BaseSelectorEventLoop)
+    before = [vars(owner).get(name) for owner in owners for name in names]
+    changes = Changes()
+    loops.apply(changes)
+    assert [vars(owner).get(name) for owner in owners for name in names] != before
+    changes.undo()
+    assert [vars(owner).get(name) for owner in owners for name in names] == before
+
+
+def test_a_program_under_the_patch(python: Callable[..., str], program: Callable[..., str]) -> None:
+    """Sockets, children, threads and names in loops of several tasklets, beside a tasklet that counts."""
+    script = program(
+        """
+        import asyncio, sys
+        assert "asyncio.unix_events" in sys.modules and "roamlet.aio" in sys.modules
+        import roamlet, time
+
+        async def echo():
+            async def serve(reader, writer):
+                writer.write(await reader.readline())
+                await writer.drain()
+                writer.close()
+
+            server = await asyncio.start_server(serve, "127.0.0.1", 0)
+            reader, writer = await asyncio.open_connection("localhost", server.sockets[0].getsockname()[1])
+            writer.write(b"line\\n")
+            line = await reader.readline()
+            writer.close()
+            server.close()
+            child = await asyncio.create_subprocess_exec(sys.executable, "-c", "print(1)", stdout=-1)
+            out, _ = await child.communicate()
+            return line, out, await asyncio.to_thread(lambda: time.sleep(0.01) or "thread")
+
+        ticks = 0
+
+        def count():
+            global ticks
+            while True:
+                time.sleep(0.001)
+                ticks += 1
+
+        counting = roamlet.tasklet(count)()
+        jobs = [roamlet.spawn(lambda: asyncio.run(echo())) for _ in range(3)]
+        assert [job.join() for job in jobs] == [(b"line\\n", b"1\\n", "thread")] * 3
+        counting.kill()
+        print(ticks > 10)
+        """
+    )
+    assert printed(python("-m", "roamlet.patch", script)) == "True\n"

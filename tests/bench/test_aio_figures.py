@@ -1,0 +1,14 @@
+"""The figures of event loops are taken, with tiny counts. How fast they are is not looked at."""
+
+from bench.aio import measure as aio
+from bench.bars import verdicts
+from bench.tables import aio_table
+
+
+def test_every_figure_has_both_sides_and_a_row() -> None:
+    taken = aio.measure(aio.Settings(rounds=1, echoes=200, others=200), lambda text: None)
+    assert taken.keys() == aio.FIGURES.keys()
+    for one in taken.values():
+        assert one["roamlet_us"] > 0 and one["asyncio_us"] > 0 and len(one["turns"]) == 1
+    assert [row[0] for row in aio_table(taken).rows] == [title for title, *_ in aio.FIGURES.values()]
+    assert len(verdicts({"aio": taken})) == 6
