@@ -1,0 +1,568 @@
+"""What the broker holds for each account of each host: a context, and the zygotes there with what each of them has."""
+
+import hashlib
+import json
+import re
+import secrets
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import roamlet
+from roamlet import remote, sync
+from roamlet.remote import Chain, ConnectError, Context, NoPython, PythonTooOld, RemoteCall, RemoteError
+from roamlet_ansible.cores import ansiballz, installed
+from roamlet_ansible.host import runner, zygote_source
+
+from . import protocol
+
+T = TypeVar("T")
+Answer = tuple[protocol.Header, Sequence[bytes]]
+
+PIECE = 1024 * 1024  # bytes of a file in one call
+READS = 4  # pieces of a file that are asked for before the worker does
+WAIT = (
+    2.0  # seconds for the start of a zygote, or a question before it, until the worker is asked how long it will wait
+)
+REMOVAL = 5.0  # seconds that temporary folders may take when a context is closed
+ACCOUNTS: dict[str, Callable[..., Context]] = {"sudo": remote.sudo, "su": remote.su, "doas": remote.doas}
+CONTAINERS: dict[str, Callable[..., Context]] = {
+    "docker": remote.docker,
+    "podman": remote.podman,
+    "kubectl": remote.kubectl,
+    "lxc": remote.lxc,
+    "jail": remote.jail,
+}
+# In the parameters of a module, or a command: it may look at the processes of an account. Seldom, and a new start takes 0.1 s.
+CHANGES_ACCOUNTS = re.compile(rb"userdel|usermod|deluser|loginctl|pkill|killall|\bpw ")
+ATTEMPTS = 3  # times that a request which was certainly not carried out is tried
+
+
+class Lost(Exception):
+    """A request was sent, and no answer has come: it may or may not have been carried out."""
+
+
+class StepFailed(Exception):
+    """A step that was to be carried out before a request has failed; nothing after it was done. `answer` says how."""
+
+    def __init__(self, answer: dict[str, Any]) -> None:
+        super().__init__("a step before the request has failed")
+        self.answer = answer
+
+
+class Zygote:
+    """What is known of one zygote: the digests of the files and of the payloads' lists that it has."""
+
+    def __init__(self) -> None:
+        self.lock = sync.Lock()  # held while it is being started
+        self.ready = False
+        self.magic = ""
+        self.files: set[str] = set()
+        self.payloads: set[str] = set()
+
+    def forget(self) -> None:
+        self.ready = False
+        self.files.clear()
+        self.payloads.clear()
+
+
+class Ahead:
+    """A context that is opened before the request that needs it. That request raises `error`, if there is one."""
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+        self.is_over = False  # the request has come
+
+
+class Host:
+    """One account of one host, as a worker has described it. Its context is opened when it is first needed."""
+
+    def __init__(self, target: dict[str, Any], hosts: "Hosts") -> None:
+        self.target = target
+        self.hosts = hosts
+        self.lock = sync.Lock()
+        self.context: Context | None = None
+        self.python: str | None = None  # the interpreter of the latest module, for the next context too
+        self.zygotes: dict[str, Zygote] = {}
+        self.homes: dict[str, tuple[int, bytes, bytes]] = {}  # what `echo ~name` gives, as long as `accounts` is right
+        self.accounts = ""
+        self.removals: dict[str, str] = {}  # path -> command, of temporary folders that may still be there
+        self.kept: list[tuple[str, int, bytes]] = []  # those that could not be removed: the next worker says so
+
+    @property
+    def is_open(self) -> bool:
+        return self.context is not None and not self.context.closed
+
+    def open_ahead(self, python: str | None, ahead: Ahead) -> None:
+        """Open the context if it is not open. Raises nothing."""
+        with self.lock:
+            if ahead.is_over:
+                return
+            try:
+                self._opened(python)
+            except Exception as error:
+                ahead.error = error
+
+    def opened(self, python: str | None = None, ahead: Ahead | None = None) -> Context:
+        """The context. `python` is what the task's modules run by: preferred for a new context, so that only one is needed.
+
+        `ahead`: what has been tried for the same request is not tried again.
+        """
+        with self.lock:
+            if ahead is not None:
+                ahead.is_over = True
+                error, ahead.error = ahead.error, None
+                try:
+                    if error is not None and not self.is_open:
+                        raise error
+                finally:
+                    del error  # its traceback holds this frame
+            return self._opened(python)
+
+    def _opened(self, python: str | None) -> Context:
+        python = self.python = python or self.python
+        if self.context is None or self.context.closed:
+            self.zygotes.clear()
+            self.homes.clear()
+            try:
+                self.context = _open(self.target, self.hosts, python if python and python.startswith("/") else None)
+            except ConnectError as error:
+                # Exactly these: that Python does not start, or is too old. The module then fails as it does over ssh.
+                if python is None or type(error) not in (NoPython, PythonTooOld, ConnectError):
+                    raise
+                self.context = _open(self.target, self.hosts, None)
+        return self.context
+
+    def cost(self) -> tuple[Context | None, tuple[int, int, int]]:
+        """The context, and what it has cost: turnarounds, bytes down, bytes up."""
+        if self.context is None:
+            return None, (0, 0, 0)
+        stats = self.context.stats
+        return self.context, (stats.calls + stats.round_trips, stats.bytes_down, stats.bytes_up)
+
+    def zygote(self, key: str) -> Zygote:
+        return self.zygotes.setdefault(key, Zygote())
+
+    def notice(self, accounts: str) -> None:
+        """What was known of accounts is right only as long as their files are the same."""
+        if accounts != self.accounts:
+            self.homes.clear()
+            self.accounts = accounts
+
+    def remove(self, context: Context) -> None:
+        """Remove the temporary folders of tasks that have ended. Blocks this tasklet; no worker waits for it."""
+        removals = dict(self.removals)
+        try:
+            done = context.call(runner.carry_out, (list(removals.items()), (), "nothing", ()))
+        except RemoteError:
+            return  # the next request tries it again
+        self.removed(removals, done)
+
+    def removed(self, removals: dict[str, str], done: dict[str, Any]) -> None:
+        self.kept += [(path, code, err) for path, code, err in done["kept"] if path in self.removals]
+        for path in removals:
+            self.removals.pop(path, None)
+
+    def reset(self) -> None:
+        """Close the context. The next request opens a new one."""
+        with self.lock:
+            context, self.context = self.context, None
+            self.zygotes.clear()
+            self.homes.clear()
+        if context is not None:
+            if self.removals and not context.closed:
+                with suppress(TimeoutError), roamlet.timeout(REMOVAL):
+                    self.remove(context)
+            context.close()
+
+
+class Hosts:
+    """All hosts of a run."""
+
+    def __init__(self) -> None:
+        self.spawn: Callable[..., Any] = roamlet.spawn  # of work that no request waits for, and that raises nothing
+        self._hosts: dict[str, Host] = {}
+        self.payloads: dict[str, Payload] = {}
+
+    def host(self, target: dict[str, Any]) -> Host:
+        key = json.dumps(target, sort_keys=True)
+        host = self._hosts.get(key)
+        if host is None:
+            host = self._hosts[key] = Host(target, self)
+        return host
+
+    def reset_all_ways(self, target: dict[str, Any]) -> None:
+        """Close the contexts on what `target` describes, whatever they go through."""
+        for host in list(self._hosts.values()):
+            if {**host.target, "via": None, "via_python": None} == {**target, "via": None, "via_python": None}:
+                host.reset()
+
+    def close(self) -> None:
+        for host in self._hosts.values():
+            host.reset()
+
+
+class Payload:
+    """The files of one AnsiballZ: `definition` is the list of (path in the zip, digest of the file)."""
+
+    def __init__(self, packed: dict[str, tuple[bytes, bytes | None]]) -> None:
+        files = {path: source for path, (source, _) in packed.items()}
+        self.definition = [(path, hashlib.sha256(source).hexdigest()) for path, source in files.items()]
+        # What travels: as the zip has it, which costs no time here, and less on a line than the sources.
+        self.files = {
+            digest: ("source", source) if deflated is None else ("source/deflate", deflated)
+            for (_, digest), (source, deflated) in zip(self.definition, packed.values(), strict=True)
+        }
+        self.preload = [
+            path[:-3].replace("/", ".").removesuffix(".__init__")
+            for path, source in files.items()
+            if path.startswith("ansible/module_utils/") and path.endswith(".py") and installed.core_file(path, source)
+        ]
+
+
+class Session:
+    """The requests of one worker."""
+
+    def __init__(self, hosts: Hosts) -> None:
+        self._hosts = hosts
+        self._host: Host | None = None
+        self._token: str | None = None  # of what runs on the target for this worker
+        self._ahead: Ahead | None = None
+        self._steps: list[tuple[str, str, Sequence[Any]]] = []  # to be carried out before the request
+        self._zygote: Zygote | None = None  # whose lock is held, while it asks for a password
+        self._conversation: str | None = None  # the token of what the worker talks to, over several requests
+        self._pieces: Chain | None = None  # of a file that is being written
+        self._reads: dict[int, RemoteCall[bytes]] = {}  # by their offsets, of a file that is being read
+
+    def begin(self, header: protocol.Header) -> None:
+        """Begin to open the context that the next request will need. Does not wait; what goes wrong is that request's to say."""
+        self._begin(self._hosts.host(header["target"]), header["python"])
+
+    def _begin(self, host: Host, python: str | None) -> None:
+        if not host.is_open and self._ahead is None:
+            self._ahead = Ahead()
+            self._hosts.spawn(host.open_ahead, (python, self._ahead))
+
+    def _opened(self, host: Host, python: str | None = None) -> Context:
+        ahead, self._ahead = self._ahead, None
+        return host.opened(python, ahead)
+
+    def answer(self, header: protocol.Header, blobs: list[bytes]) -> Answer:
+        """Carry out one request and return what the worker gets. Blocks this tasklet; raises what roamlet.remote does, and Lost."""
+        host = self._host = self._hosts.host(header["target"])
+        method: Callable[..., Answer] = getattr(self, "_do_" + header["do"])
+        self._token = secrets.token_hex(8)
+        context, cost = host.cost() if "count" in header else (None, (0, 0, 0))
+        before = header.get("before", ())
+        contents = iter(blobs[len(blobs) - sum(kind == "put" for kind, _, _ in before) :])
+        self._steps = [
+            (kind, command, (values[0], next(contents), values[1]) if kind == "put" else values)
+            for kind, command, values in before
+        ]
+        try:
+            answer, parts = method(host, header, blobs)
+        except StepFailed as failure:
+            answer = {"failed": failure.answer["failed"], "rc": failure.answer["rc"]}
+            parts = failure.answer["out"], failure.answer["err"]
+        finally:
+            self._token = None
+        if before and not self._steps:
+            answer = {**answer, "carried": True}
+        if host.kept:
+            kept, host.kept = host.kept, []
+            answer = {**answer, "kept": [(path, code, err.decode("utf-8", "replace")) for path, code, err in kept]}
+        if "count" in header:
+            now, after = host.cost()
+            spent = [end - start for end, start in zip(after, cost, strict=True)]
+            answer = {**answer, "cost": spent if now is context else after}
+        return answer, parts
+
+    def cancel(self) -> None:
+        """End on the target what the current request has begun there. Does not wait for it."""
+        if self._host is not None and self._host.context is not None and self._token is not None:
+            self._host.context.spawn(runner.cancel, (self._token,))
+
+    def close(self) -> None:
+        """The worker has gone: what it was talking to ends."""
+        self._release()
+        self._give_up_transfers()
+        self._token = self._conversation
+        self.cancel()
+
+    def _call(self, host: Host, function: Callable[..., T], args: Sequence[Any]) -> T:
+        """Call on the target what may be done once only: again where it was certainly not sent, else Lost.
+
+        What waits for the next request goes along: the steps before this one, and folders that may still be there.
+        """
+        return self._carried_out(host, function, args)["result"]  # type: ignore[no-any-return]
+
+    def _carried_out(self, host: Host, function: Callable[..., Any], args: Sequence[Any]) -> dict[str, Any]:
+        for attempt in range(ATTEMPTS):
+            context = self._opened(host)
+            removals = dict(host.removals)
+            try:
+                done = context.call(
+                    runner.carry_out, (list(removals.items()), self._steps, function.__name__, tuple(args))
+                )
+            except RemoteError as error:
+                if error.type_name is not None:  # raised by the function
+                    raise
+                if error.sent is not False or attempt == ATTEMPTS - 1:
+                    raise Lost(str(error)) from None
+                continue
+            self._steps = []
+            host.removed(removals, done)
+            if "failed" in done:
+                raise StepFailed(done)
+            host.notice(done["accounts"])
+            return dict(done)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _do_open(self, host: Host, header: protocol.Header, blobs: list[bytes]) -> Answer:
+        """Open the context and say what is there."""
+        return {"facts": self._call(host, runner.facts, ())}, ()
+
+    def _do_step(self, host: Host, header: protocol.Header, blobs: list[bytes]) -> Answer:
+        """Work on a temporary folder, or nothing but what goes before."""
+        if "kind" not in header:
+            self._call(host, runner.nothing, ())
+            return {}, ()
+        code, out, err = self._call(host, runner.do_step, (header["kind"], header["command"], header["values"]))
+        return {"rc": code}, (out, err)
+
+    def _do_home(self, host: Host, header: protocol.Header, blobs: list[bytes]) -> Answer:
+        """The home folder of an account; remembered as long as nothing says that accounts have changed."""
+        self._opened(host)
+        known = host.homes.get(header["name"])
+        if known is None:
+            done = self._carried_out(host, runner.home_for_now, (header["command"], header["name"]))
+            *output, accounts = done["result"]
+            known = output[0], output[1], output[2]
+            if known[0] == 0 and accounts == done["accounts"]:
+                host.homes[header["name"]] = known
+        return {"rc": known[0]}, known[1:]
+
+    def _do_remove(self, host: Host, header: protocol.Header, blobs: list[bytes]) -> Answer:
+        """Remove a temporary folder after the answer. Every request from now on finds it removed."""
+        host.removals[header["path"]] = header["command"]
+        if host.context is not None and not host.context.closed:
+            self._hosts.spawn(host.remove, (host.context,))
+        return {}, ()
+
+    def _do_exec(self, host: Host, header: protocol.Header, blobs: list[bytes]) -> Answer:
+        data = blobs[0] if header["input"] else None
+        if CHANGES_ACCOUNTS.search(header["command"].encode("utf-8", "surrogateescape")):
+            self._leave_accounts(host, "")
+        code, out, err = self._call(host, runner.run, (header["command"], data, header["tty"], None, self._token))
+        return {"rc": code}, (out, err)
+
+    def _do_start(self, host: Host, header: protocol.Header, blobs: list[bytes]) -> Answer:
+        """Start a command that may ask for a password; `talk` goes on with it."""
+        self._conversation = self._call(host, runner.start, (header["command"], header["tty"], self._token))
+        return {"token": self._conversation}, ()
+
+    def _do_talk(self, host: Host, header: protocol.Header, blobs: list[bytes]) -> Answer:
+        self._token = header["token"]
+        out, err, code = self._call(host, runner.talk, (header["token"], blobs[0], header["eof"], header["wait"]))
+        if code is not None:
+            self._conversation = None
+        return {"rc": code}, (out, err)
+
+    def _do_put(self, host: Host, header: protocol.Header, blobs: list[bytes]) -> Answer:
+        """Write a piece of a file. Answers when the first is written, when others are sent, and when all of them are written."""
+        args = (header["path"], blobs[0], header["mode"], header["append"])
+        if not header["append"]:
+            self._give_up_transfers()
+            self._call(host, runner.put, args)
+            return {}, ()
+        pieces, self._pieces = self._pieces or host.opened().chain(), None
+        if header["more"]:
+            try:
+                pieces.spawn(runner.put, args)
+            except BaseException:
+                with pieces:  # which raises the first error in the place of a ChainBroken
+                    raise
+            self._pieces = pieces
+        else:
+            with pieces:
+                pieces.spawn(runner.put, args)
+        return {}, ()
+
+    def _do_get(self, host: Host, header: protocol.Header, blobs: list[bytes]) -> Answer:
+        """Read a piece of a file. If more may follow, that is asked for before the worker does."""
+        path, offset = header["path"], header["offset"]
+        if not offset:
+            self._give_up_transfers()
+        known = self._reads.pop(offset, None)
+        data = self._call(host, runner.get, (path, offset, PIECE)) if known is None else known.join()
+        if len(data) == PIECE:
+            context = host.opened()
+            for following in range(offset + PIECE, offset + PIECE * (READS + 1), PIECE):
+                if following not in self._reads:
+                    self._reads[following] = context.spawn(runner.get, (path, following, PIECE))
+        else:
+            self._give_up_transfers()
+        return {}, (data,)
+
+    def _give_up_transfers(self) -> None:
+        """What was sent, or asked for, of a file that the worker does not finish. Waits for nothing."""
+        pieces, self._pieces = self._pieces, None
+        if pieces is not None:
+            pieces.__exit__(ConnectionError, ConnectionError("the worker has gone"), None)
+        reads, self._reads = self._reads, {}
+        for read in reads.values():
+            read.kill()
+
+    def _do_reset(self, host: Host, header: protocol.Header, blobs: list[bytes]) -> Answer:
+        host.reset()
+        if header["all_ways"]:
+            self._hosts.reset_all_ways(header["target"])
+        return {}, ()
+
+    def _do_payload(self, host: Host, header: protocol.Header, blobs: list[bytes]) -> Answer:
+        """Take the files of a payload, for `module`, which says that it is needed."""
+        name = header["payload"]
+        if name not in self._hosts.payloads:
+            self._hosts.payloads[name] = Payload(ansiballz.packed_files(blobs[0]))
+        return {}, ()
+
+    def _do_module(self, host: Host, header: protocol.Header, blobs: list[bytes]) -> Answer:
+        """Run a module in the zygote `zygote`; start it first by the command `start` where it does not run."""
+        payload = self._hosts.payloads.get(header["run"]["payload"])
+        lacks_start = "start" not in header and not (host.is_open and host.zygote(header["zygote"]).ready)
+        if payload is None or lacks_start:
+            self._begin(host, header["python"])  # while the worker makes what is lacking
+            return {
+                "need": "zygote" if payload is not None else "payload",
+                **({"starts": True} if lacks_start else {}),
+            }, ()
+        answer: Any = None
+        for _ in range(ATTEMPTS):
+            context = self._opened(host, header["python"])
+            known = host.zygote(header["zygote"])
+            if not known.ready and "start" not in header:
+                return {"need": "zygote", "starts": True}, ()
+            question = self._start_zygote(host, known, header)
+            if question is not None:
+                return question
+            if CHANGES_ACCOUNTS.search(blobs[0]) or header["run"]["fqn"].endswith(".user"):
+                self._leave_accounts(host, header["zygote"])
+            answer = self._call(
+                host, runner.run_module, (header["zygote"], *_request(known, payload, header, blobs[0]), self._token)
+            )
+            if not isinstance(answer, dict):
+                known.files.update(payload.files)
+                known.payloads.add(header["run"]["payload"])
+                code, out, err = answer
+                return {"rc": code}, (out, err)
+            # Nothing has run: the zygote has ended, was not fresh any more, or lacks what it was thought to have.
+            if "refused" in answer:
+                return answer, ()
+            known.forget()
+            if answer.get("stale") == "account" and host.context is context:
+                host.reset()
+        raise Lost(f"the zygote ended {ATTEMPTS} times before it took the request: {answer}")
+
+    def _leave_accounts(self, host: Host, key: str) -> None:
+        """End the zygotes of other accounts: userdel and its like refuse, or kill, an account that has processes."""
+        if len(host.zygotes) > 1:
+            for other in self._call(host, runner.close_other_zygotes, (key,)):
+                host.zygote(other).forget()
+
+    def _start_zygote(self, host: Host, known: Zygote, header: protocol.Header) -> Answer | None:
+        """Make sure that the zygote runs; return what the worker must answer if its command asks for something."""
+        if known.ready:
+            return None
+        known.lock.acquire()
+        self._zygote = known
+        return self._started(host, known, header)
+
+    def _started(self, host: Host, known: Zygote, header: protocol.Header) -> Answer | None:
+        if known.ready:  # another worker has started it meanwhile
+            self._release()
+            return None
+        try:
+            arguments = (header["zygote"], header["start"], header["tty"], zygote_source(), header["nonce"], WAIT)
+            return self._state_of_zygote(self._call(host, runner.open_zygote, arguments))
+        except BaseException:
+            self._release()
+            raise
+
+    def _do_resume(self, host: Host, header: protocol.Header, blobs: list[bytes]) -> Answer:
+        """Hand the worker's answer to a command that starts a zygote and asks for a password."""
+        arguments = (header["zygote"], header["token"], blobs[0], WAIT)
+        return self._state_of_zygote(self._call(host, runner.resume_zygote, arguments)) or ({}, ())
+
+    def _state_of_zygote(self, state: dict[str, Any]) -> Answer | None:
+        self._conversation = None if "ready" in state or state["rc"] is not None else state["token"]
+        if "ready" in state:
+            assert self._zygote is not None  # its lock is held by this session
+            self._zygote.ready, self._zygote.magic = True, state["ready"]["magic"]
+            self._release()
+            return None
+        if state["rc"] is not None:  # the command has ended, and there is no zygote
+            self._release()
+        return {"asks": state["token"], "rc": state["rc"]}, (state["out"], state["err"])
+
+    def _release(self) -> None:
+        if self._zygote is not None:
+            self._zygote.lock.release()
+            self._zygote = None
+
+
+def _request(known: Zygote, payload: Payload, header: protocol.Header, params: bytes) -> tuple[bytes, bytes]:
+    """The header and the body of a request to a zygote, with what it lacks of the payload."""
+    run = dict(header["run"], do="run", environment=header["environment"], params=len(params))
+    body = [params]
+    if run["payload"] not in known.payloads:
+        run["definition"] = payload.definition
+        run["preload"] = payload.preload
+        run["files"] = []
+        for digest, (kind, data) in payload.files.items():
+            if digest not in known.files:
+                run["files"].append((digest, len(data), kind))
+                body.append(data)
+    return json.dumps(run).encode(), b"".join(body)
+
+
+def _open(target: dict[str, Any], hosts: Hosts, python: str | None) -> Context:
+    """Open the context that a worker has described; `via`, if given, describes the one to go through."""
+    options: dict[str, Any] = {"name": target["name"], "timeout": target["timeout"], "output": _nowhere}
+    if target.get("via") is not None:
+        options["via"] = _hop(target, hosts)
+    kind = target["kind"]
+    if kind == "ssh":
+        context = remote.ssh(
+            target["host"], python=python, password=target["password"], ssh_args=target["arguments"], **options
+        )
+    elif kind == "local":
+        context = remote.local(target["python"], **options)
+    elif kind in ACCOUNTS:
+        context = ACCOUNTS[kind](target["user"], python=python, password=target["password"], **options)
+    elif kind in CONTAINERS:
+        context = CONTAINERS[kind](target["container"], python=python, **target["options"], **options)
+    else:
+        raise ValueError(f"there is no transport {kind!r}")
+    if target.get("stay") is not None:
+        try:
+            stay = target["stay"]
+            context.call(runner.stay, (stay["environment"], stay["folder"], stay["home"]))
+        except BaseException:
+            context.close()
+            raise
+    return context
+
+
+def _hop(target: dict[str, Any], hosts: Hosts) -> Context:
+    """The context that the way to `target` begins in. A failure there is no failure of the target, and says so."""
+    via = target["via"]
+    try:
+        return hosts.host(via).opened(target.get("via_python"))
+    except RemoteError as error:
+        raise ConnectError(
+            f"{target['name']} is reached through {via['name']} (roamlet_via), and there is no way to that one: {error}"
+        ) from None
+
+
+def _nowhere(context: str, stream: str, line: str) -> None:
+    """What a target prints outside of any command: the broker has no terminal to show it on."""

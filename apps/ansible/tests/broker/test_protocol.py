@@ -1,0 +1,45 @@
+"""Messages between workers and the broker: what arrives is what was sent, and an end within one is an end."""
+
+import socket
+import threading
+
+import pytest
+
+from roamlet_ansible.broker import protocol
+
+
+@pytest.fixture
+def pair():
+    left, right = socket.socketpair()
+    with left, right:
+        yield left, right
+
+
+def test_a_message_arrives_as_it_was_sent(pair):
+    left, right = pair
+    blobs = [b"", b"\x00\xff", b"x" * 3_000_000]
+    sender = threading.Thread(
+        target=protocol.send, args=(left, {"do": "exec", "text": "ä\n'\"", "list": [1, None]}, blobs)
+    )
+    sender.start()
+    header, parts = protocol.receive(right)
+    sender.join()
+    assert header == {"do": "exec", "text": "ä\n'\"", "list": [1, None]}
+    assert parts == blobs
+
+
+def test_an_end_before_a_message_and_within_one_is_told(pair):
+    left, right = pair
+    left.sendall(protocol.PREFIX.pack(40, 1) + b"short")
+    left.close()
+    with pytest.raises(protocol.Ended):
+        protocol.receive(right)
+    with pytest.raises(protocol.Ended):
+        protocol.receive(right)
+
+
+def test_what_is_no_message_is_refused_before_memory_is_taken(pair):
+    left, right = pair
+    left.sendall(b"GET / HTTP/1.1\r\n")
+    with pytest.raises(ValueError, match="not one of ours"):
+        protocol.receive(right)

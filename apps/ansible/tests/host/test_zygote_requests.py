@@ -1,0 +1,509 @@
+"""What a zygote answers, and what its children share: requests, payloads, changes on the target, faults."""
+
+import json
+import marshal
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import zlib
+from pathlib import Path
+
+import pytest
+
+from apps.ansible.tests.host import driver
+from apps.ansible.tests.host.driver import BASIC, NONCE, Zygote, digest, payload
+from roamlet_ansible import host
+from roamlet_ansible.cores import commands
+from tests.wire import interpreters
+
+PRELOAD = ["ansible.module_utils.basic"]
+LEAVE = "from ansible.module_utils import basic\nbasic.leave(**basic.params())\n"
+PYTHONS = interpreters.found()
+SOME = [name for name in ("2.7", "3.6", "3.13") if name in PYTHONS] or list(PYTHONS)[:1]
+
+
+@pytest.fixture(params=SOME)
+def zygote(request):
+    with Zygote(PYTHONS[request.param]) as zygote:
+        yield zygote
+
+
+@pytest.fixture
+def own():
+    """A zygote of the Python that runs the tests."""
+    with Zygote(sys.executable) as zygote:
+        yield zygote
+
+
+def wait_for_words(path: Path) -> None:
+    """Until a module has written a word, with a space after it, into the file."""
+    until = time.monotonic() + 20
+    while not path.exists() or not path.read_text().endswith(" "):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def gone(pid: int) -> bool:
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_facts(zygote):
+    facts = zygote.facts
+    assert facts["pid"] != os.getpid()
+    assert facts["uid"] == os.getuid()
+    assert facts["cwd"] == os.getcwd()
+    assert facts["umask"] == 0o22
+    assert len(bytes.fromhex(facts["magic"])) == 4
+    assert facts["executable"]
+
+
+def test_the_rest_of_a_payload_is_asked_for(zygote):
+    files = payload(LEAVE)
+    answer, _ = zygote.answer(zygote.start(files, definition=None, send={}))
+    assert answer["missing"] == ["definition"]
+    answer, _ = zygote.answer(zygote.start(files, send={}))
+    assert answer["missing"] == sorted({digest(data) for data in files.values()})
+    assert zygote.run(files, params={"a": 1})[:2] == (0, b'{"a": 1}\n')
+    assert zygote.run(files, definition=None, send={}, params={"a": 2})[:2] == (0, b'{"a": 2}\n')
+    other = {**files, "ansible/modules/probe.py": b"import sys; sys.exit(5)"}
+    answer, _ = zygote.answer(zygote.start(other, send={}))
+    assert answer["missing"] == [digest(b"import sys; sys.exit(5)")]
+
+
+def test_files_come_compressed_and_as_code(zygote):
+    files = payload(LEAVE)
+    blobs = {digest(data): (zlib.compress(data), "source/zlib") for data in files.values()}
+    assert zygote.run(files, send=blobs, params={"a": 1})[0] == 0
+    assert zygote.known
+
+
+def test_code_of_the_same_python_saves_compiling_it(own):
+    files = payload("import sys\nsys.stdout.write(sys._getframe().f_code.co_filename)\nsys.exit(TWO)\n")
+    source = files["ansible/modules/probe.py"]
+    changed = source.replace(b"TWO", b"2  ")
+    code = marshal.dumps(compile(changed, "ansible/modules/probe.py", "exec"))
+    number = own.start(files)
+    assert own.result(number)[0] == 1  # there is no TWO: the source was compiled
+    other = payload("import sys\nsys.stdout.write(sys._getframe().f_code.co_filename)\nsys.exit(THREE)\n")
+    text = json.dumps({}).encode()
+    source = other["ansible/modules/probe.py"]
+    header = {
+        "do": "run", "payload": "p", "fqn": "ansible.modules.probe", "name": "probe", "shape": "2.16", "params": len(text),
+        "definition": [[path, digest(data)] for path, data in other.items()],
+        "files": [[digest(source), len(source), "source"], [digest(source), len(code), "code"]],
+    }  # fmt: skip
+    rc, out, _ = own.result(own.send(header, text + source + code))
+    assert rc == 2
+    assert out.endswith(b"_payload.zip/ansible/modules/probe.py")
+
+
+def test_damaged_code_is_not_used(own):
+    source = b"import sys\nsys.exit(3)\n"
+    files = payload(source.decode())
+    others = {digest(data): data for data in files.values()}
+    text = b"{}"
+    for number, code in enumerate((b"", b"nonsense", marshal.dumps(17), marshal.dumps(compile("", "x", "exec"))[:20])):
+        header = {
+            "do": "run", "payload": f"p{number}", "fqn": "ansible.modules.probe", "name": "probe", "shape": "2.16",
+            "params": len(text), "definition": [[path, digest(data)] for path, data in files.items()],
+            "files": [[sha, len(data), "source"] for sha, data in others.items()] + [[digest(source), len(code), "code"]],
+        }  # fmt: skip
+        with Zygote(sys.executable) as one:
+            assert one.result(one.send(header, text + b"".join(others.values()) + code))[0] == 3
+
+
+def test_other_contents_under_a_loaded_name(zygote):
+    assert zygote.run(LEAVE, preload=PRELOAD, params={"a": 1})[1] == b'{"a": 1}\n'
+    mine = BASIC.replace(b"def leave(**result):", b"def leave(**result):\n    result['mine'] = True")
+    changed = {**payload(LEAVE), "ansible/module_utils/basic.py": mine}
+    for _ in range(2):
+        assert zygote.run(changed, preload=PRELOAD, params={"a": 1})[1] == b'{"a": 1, "mine": true}\n'
+        assert zygote.run(LEAVE, preload=PRELOAD, params={"a": 1})[1] == b'{"a": 1}\n'
+
+
+def test_a_module_sees_only_what_its_payload_has(zygote):
+    helper = {"ansible/module_utils/extra.py": "here = True\n"}
+    look = "import sys\ntry:\n    from ansible.module_utils import extra\nexcept ImportError:\n    sys.exit(4)\nsys.exit(0)\n"
+    assert zygote.run(payload(look, **helper), preload=["ansible.module_utils.extra"])[0] == 0
+    assert zygote.run(payload(look))[0] == 4
+    assert zygote.run(payload(look, **helper))[0] == 0
+
+
+def test_an_import_before_the_fork_that_fails_or_prints_changes_nothing(zygote):
+    helpers = {
+        "ansible/module_utils/ends.py": "import sys\nprint('{\"failed\": true}')\nsys.exit(1)\n",
+        "ansible/module_utils/prints.py": "print('imported')\n",
+        "ansible/module_utils/breaks.py": "import ansible.module_utils.prints\n1 / 0\n",
+    }
+    names = [path[:-3].replace("/", ".") for path in helpers] + ["ansible.module_utils.none", "none"]
+    assert zygote.run(payload(LEAVE, **helpers), preload=names, params={"a": 1}) == (0, b'{"a": 1}\n', b"")
+    rc, out, _ = zygote.run(payload("import ansible.module_utils.ends", **helpers), preload=names)
+    assert (rc, out) == (1, b'{"failed": true}\n')
+
+
+def test_an_import_before_the_fork_that_warns_is_taken_back(zygote):
+    """A module's result shows what was warned of when it, and not another module, imported something."""
+    helpers = {
+        "ansible/module_utils/common/__init__.py": "",
+        "ansible/module_utils/common/warnings.py": "_global_warnings = []\n_global_deprecations = {}\n",
+        "ansible/module_utils/warns.py": "from .common import warnings\nwarnings._global_warnings.append('old')\n",
+    }
+    look = "import sys\nfrom ansible.module_utils.common import warnings\nprint(warnings._global_warnings)\nsys.exit(0)"
+    names = ["ansible.module_utils.common.warnings", "ansible.module_utils.warns"]
+    assert zygote.run(payload(look, **helpers), preload=names)[1] == b"[]\n"
+    assert zygote.run(payload("import ansible.module_utils.warns\n" + look, **helpers))[1] == b"['old']\n"
+
+
+def test_what_a_module_leaves_in_its_process_is_not_seen_by_the_next(zygote, tmp_path):
+    change = f"""
+import os, sys, random, tempfile
+from ansible.module_utils import basic
+basic.state = getattr(basic, 'state', 0) + 1
+os.environ['STATE'] = os.environ.get('STATE', '') + 'x'
+sys.stdout.write('%s %s %s %s' % (basic.state, os.environ['STATE'], os.umask(0o77), os.getcwd()))
+os.chdir({str(tmp_path)!r})
+sys.exit(0)
+"""
+    first = zygote.run(change, preload=PRELOAD)
+    assert first[1].startswith(b"1 x 18 ")
+    assert zygote.run(change, preload=PRELOAD) == first
+
+
+def test_random_numbers_and_names_differ(zygote):
+    module = "import random, sys, tempfile\nprint(random.random(), tempfile.mktemp(), _modlib_path)\nsys.exit(0)"
+    assert len({zygote.run(module, preload=["random", "tempfile"])[1] for _ in range(3)}) == 3
+
+
+def test_variables_of_the_request(zygote, tmp_path):
+    module = """
+import os, sys, tempfile, time
+print(os.environ['A'], tempfile.gettempdir(), time.timezone, _modlib_path)
+sys.exit(0)
+"""
+    rc, out, _ = zygote.run(module, environment={"A": "ä", "TMPDIR": str(tmp_path), "TZ": "XYZ-3"})
+    assert rc == 0
+    assert "ä".encode() in out or b"\\xc3\\xa4" in out
+    assert out.count(str(tmp_path).encode()) == 2
+    assert b"-10800" in out
+    assert zygote.run("import os, sys\nsys.exit('A' in os.environ)")[0] == 0
+
+
+def test_variables_that_an_interpreter_reads_when_it_starts_are_refused(zygote):
+    for name in ("PYTHONPATH", "PYTHONHASHSEED", "LD_PRELOAD", "LC_ALL", "LANG"):
+        answer, _ = zygote.answer(zygote.start(payload(LEAVE), environment={name: "odd", "A": "1"}))
+        assert answer["refused"] == f"environment: {name}"
+        assert commands._AT_START.fullmatch(name)  # so the zygote of a task with it was started with it
+
+
+def test_variables_that_the_zygote_was_started_with_are_not_refused():
+    with Zygote(sys.executable, env={**os.environ, "LC_ALL": "C.UTF-8"}) as zygote:
+        assert zygote.run(LEAVE, environment={"LC_ALL": "C.UTF-8"})[0] == 0
+
+
+def test_the_limit_of_descriptors(zygote):
+    module = "import resource, sys\nprint(resource.getrlimit(resource.RLIMIT_NOFILE)[0])\nsys.exit(0)"
+    assert zygote.run(module, rlimit_nofile=123)[1] == b"123\n"
+    assert zygote.run(module)[1] != b"123\n"
+
+
+@pytest.mark.timeout(300)
+def test_a_hundred_megabytes(own):
+    rc, out, err = own.run(
+        "import sys\nsys.stdout.write('x' * 100000000)\nsys.stderr.write('y' * 3000000)\nsys.exit(6)"
+    )
+    assert (rc, len(out), len(err)) == (6, 100000000, 3000000)
+    assert own.run(LEAVE)[0] == 0
+
+
+def test_a_process_that_a_module_leaves_behind_holds_nothing_up(zygote):
+    module = """
+import os, subprocess, sys
+print(subprocess.Popen(['sleep', '60']).pid)
+sys.stdout.flush()
+os._exit(0)
+"""
+    begun = time.monotonic()
+    rc, out, _ = zygote.run(module)
+    assert rc == 0
+    assert time.monotonic() - begun < 20
+    os.kill(int(out), signal.SIGKILL)
+
+
+def test_a_process_that_prints_for_ever_holds_nothing_up(zygote):
+    module = """
+import os, subprocess, sys
+sys.stderr.write('%d' % subprocess.Popen(['yes']).pid)
+sys.stderr.flush()
+os._exit(0)
+"""
+    rc, out, err = zygote.run(module)
+    assert (rc, out.replace(b"y\n", b"").strip(b"\ny")) == (0, b"")
+    assert gone(int(re.match(rb"\d+", err)[0]))  # its next word met a closed pipe, which `yes` may say, too
+
+
+def test_runs_at_once(zygote, tmp_path):
+    waits = payload(f"""
+import os, sys, time
+while not os.path.exists({str(tmp_path / "gate")!r}):
+    time.sleep(0.01)
+print('waited')
+sys.exit(0)
+""")
+    first = [zygote.start(waits) for _ in range(3)]
+    assert zygote.run(LEAVE, params={"a": 1})[1] == b'{"a": 1}\n'
+    assert not zygote.answers
+    (tmp_path / "gate").write_text("")
+    for number in first:
+        assert zygote.result(number)[:2] == (0, b"waited\n")
+
+
+def test_cancelling_kills_the_group_and_is_answered(zygote, tmp_path):
+    module = f"""
+import subprocess, time
+child = subprocess.Popen(['sleep', '60'])
+with open({str(tmp_path / "pid")!r}, 'w') as out:
+    out.write('%d ' % child.pid)
+time.sleep(60)
+"""
+    number = zygote.start(payload(module))
+    wait_for_words(tmp_path / "pid")
+    zygote.send({"do": "cancel", "n": number})
+    zygote.number -= 1
+    assert zygote.result(number)[0] == 137
+    assert gone(int((tmp_path / "pid").read_text()))
+
+
+def test_the_end_of_the_link_ends_what_runs(zygote, tmp_path):
+    module = f"""
+import os, time
+with open({str(tmp_path / "pid")!r}, 'w') as out:
+    out.write('%d ' % os.getpid())
+time.sleep(60)
+"""
+    zygote.start(payload(module))
+    wait_for_words(tmp_path / "pid")
+    zygote.process.stdin.close()
+    assert zygote.process.wait(20) == 0
+    assert gone(int((tmp_path / "pid").read_text()))
+
+
+def test_unknown_requests_and_wrong_ones(zygote):
+    assert "dance" in zygote.answer(zygote.send({"do": "dance"}))[0]["refused"]
+    assert "KeyError" in zygote.answer(zygote.send({"do": "run"}))[0]["refused"]
+    assert zygote.answer(zygote.send({"do": "ping"}))[0]["pong"] == 1
+
+
+def test_a_respawned_module_has_a_real_zip(zygote, tmp_path):
+    """As ansible.module_utils.common.respawn does it: a second interpreter imports from _modlib_path."""
+    respawn = """
+import os, pathlib, subprocess, sys
+PARENT = pathlib.Path(__file__).parents[3] if sys.version_info[0] > 2 else None
+def probe_interpreters_for_module(paths, name):
+    environment = dict(os.environ, PYTHONPATH=str(PARENT or sys.modules['__main__']._modlib_path))
+    code = 'import %s, ansible.module_utils.basic as b; print(b.__file__)' % name
+    return paths[0] if subprocess.call([paths[0], '-c', code], env=environment) == 0 else None
+def respawn_module(path):
+    main = sys.modules['__main__']
+    code = 'import sys, runpy; sys.path.insert(0, %r); runpy.run_module(%r, init_globals={"_respawned": True}, run_name="__main__")'
+    child = subprocess.Popen([path], stdin=subprocess.PIPE)
+    child.communicate((code % (main._modlib_path, main._module_fqn)).encode())
+    sys.exit(child.returncode)
+"""
+    if zygote.facts["version"][0] == 2:
+        respawn = respawn.replace("import os, pathlib,", "import os,")
+    module = """
+import os, sys
+from ansible.module_utils import basic
+from ansible.module_utils.common import respawn
+if '_respawned' in globals():
+    import ansible.module_utils.common
+    print('respawned from %s' % os.path.dirname(os.path.dirname(__file__)))
+    sys.exit(8)
+root = globals()['_modlib' + '_path']
+print(root)
+print(os.path.exists(root))
+sys.stdout.flush()
+found = respawn.probe_interpreters_for_module([sys.executable], 'json')
+print(oct(os.stat(os.path.dirname(root)).st_mode))
+print(basic.__file__.replace(root, 'ROOT'))
+sys.stdout.flush()
+respawn.respawn_module(found)
+"""
+    files = payload(
+        module, **{"ansible/module_utils/common/respawn.py": respawn, "ansible/module_utils/common/__init__.py": ""}
+    )
+    rc, out, err = zygote.run(files, preload=PRELOAD)
+    assert rc == 8, (out, err)
+    root, before, probed, mode, own, again = out.decode().splitlines()
+    assert before == "False"
+    assert probed.startswith(f"{root}/ansible/module_utils/basic.py")
+    assert mode.endswith("40700")
+    assert own == "ROOT/ansible/module_utils/basic.py"
+    assert again == f"respawned from {root}/ansible"
+    assert not os.path.exists(os.path.dirname(root))
+
+
+def test_a_module_with_a_respawn_of_its_own(own):
+    module = "import os, sys\nprint(os.path.exists(sys.modules['__main__']._modlib_path))\nsys.exit(0)\n"
+    assert own.run(module)[1] == b"True\n"
+
+
+def test_a_killed_module_leaves_no_zip(own):
+    module = "import os\nprint(_modlib_path)\nos.sys.stdout.flush()\nos.kill(os.getpid(), 9)\n"
+    rc, out, _ = own.run(module)
+    assert rc == 137
+    assert out
+    assert not os.path.exists(os.path.dirname(out.decode().strip()))
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """A folder in place of /etc for the zygote's look at what has changed."""
+    etc = tmp_path / "etc"
+    (etc / "security").mkdir(parents=True)
+    (etc / "pam.d").mkdir()
+    for name in ("passwd", "group", "environment", "security/limits.conf", "pam.d/sshd", "ld.so.cache"):
+        (etc / name).write_text("")
+    changed = driver.SOURCE.replace(b"/etc/", f"{etc}/".encode())
+    monkeypatch.setattr(driver, "SOURCE", changed)
+    return etc
+
+
+CHANGES = {
+    "a file": lambda etc: (etc / "environment").write_text("A=1\n"),
+    "a file in a folder": lambda etc: (etc / "security/limits.conf").write_text("x"),
+    "a new file in a folder": lambda etc: (etc / "security/new.conf").write_text(""),
+    "a renamed file": lambda etc: (etc / "pam.d/sshd").rename(etc / "pam.d/ssh"),
+    "a file that was missing": lambda etc: (etc / "locale.conf").write_text("new"),
+    "a database that went": lambda etc: (etc / "group").unlink(),
+    "a folder that was missing": lambda etc: (etc / "sudoers.d").mkdir(),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_changed_files_of_the_account(elsewhere, change):
+    with Zygote(sys.executable) as zygote:
+        assert zygote.run(LEAVE)[0] == 0
+        CHANGES[change](elsewhere)
+        for _ in range(2):
+            answer, _ = zygote.answer(zygote.start(payload(LEAVE)))
+            assert answer.get("stale") == "account"
+
+
+def test_other_accounts_may_change(elsewhere):
+    with Zygote(sys.executable) as zygote:
+        (elsewhere / "passwd").write_text("new:x:1:1::/:/bin/sh\n")
+        (elsewhere / "group").write_text("new:x:1:\n")
+        (elsewhere / "unrelated").write_text("")
+        assert zygote.run(LEAVE)[0] == 0
+
+
+@pytest.mark.parametrize("python", SOME)
+def test_changed_files_of_the_interpreter(elsewhere, tmp_path, python):
+    site = tmp_path / "site"
+    site.mkdir()
+    environment = {**os.environ, "PYTHONPATH": str(site)}
+    for change in (lambda: (site / "new.py").write_text(""), lambda: (elsewhere / "ld.so.cache").write_text("more")):
+        with Zygote(PYTHONS[python], env=environment) as zygote:
+            assert zygote.run(LEAVE)[0] == 0
+            change()
+            assert zygote.answer(zygote.start(payload(LEAVE)))[0]["stale"] == "python"
+
+
+def test_a_working_directory_that_went_and_came_back(tmp_path):
+    (tmp_path / "home").mkdir()
+    with Zygote(sys.executable, cwd=str(tmp_path / "home")) as zygote:
+        assert zygote.run("import os, sys\nprint(os.getcwd())\nsys.exit(0)")[1].decode().strip() == str(
+            tmp_path / "home"
+        )
+        assert os.readlink(f"/proc/{zygote.facts['pid']}/cwd") == "/"
+        (tmp_path / "home").rename(tmp_path / "old")
+        assert zygote.answer(zygote.start(payload(LEAVE)))[0]["stale"] == "account"
+        (tmp_path / "home").mkdir()
+        assert zygote.answer(zygote.start(payload(LEAVE)))[0]["stale"] == "account"
+
+
+def without_roots_way_into_folders(command):
+    """Root enters any folder; as root without that capability a test is like one of any other account."""
+    return [*(["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []), *command]
+
+
+def test_a_working_directory_that_may_not_be_entered_any_more(tmp_path):
+    """Its account becomes another one than that whose home it is, and the home is closed in the middle of a play."""
+    home = tmp_path / "home"
+    home.mkdir()
+    where = "import os, sys\nprint(os.getcwd())\nsys.exit(0)"
+    try:
+        with Zygote(sys.executable, cwd=str(home), wrap=without_roots_way_into_folders) as zygote:
+            assert zygote.run(where)[1].decode().strip() == str(home)
+            home.chmod(0o600)
+            assert zygote.answer(zygote.start(payload(LEAVE)))[0]["stale"] == "account"
+    finally:
+        home.chmod(0o700)
+
+
+def test_nothing_is_inherited_but_the_three_streams(zygote):
+    read, write = os.pipe()
+    try:
+        os.set_inheritable(write, True)
+        module = "import os, sys\nprint(sorted(int(n) for n in os.listdir('/proc/self/fd')))\nsys.exit(0)"
+        numbers = json.loads(zygote.run(module)[1])
+        assert (
+            len([number for number in numbers if number > 2]) <= 2
+        )  # that of the listing, and Python 2.7's /dev/urandom
+    finally:
+        os.close(read)
+        os.close(write)
+
+
+def test_the_bootstrap_leaves_every_shell_nothing_to_do():
+    text = host.bootstrap(12345, "abc123")
+    assert not set(text) & set("'\\$!`\n")
+    with pytest.raises(ValueError, match="letters and digits"):
+        host.bootstrap(1, "a'b")
+
+
+@pytest.mark.parametrize("python", SOME)
+def test_a_terminal(python):
+    import pty
+
+    ours, theirs = pty.openpty()
+    command = [PYTHONS[python], "-c", host.bootstrap(len(driver.SOURCE), NONCE)]
+    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL, start_new_session=True)
+    os.close(theirs)
+    try:
+        zygote = Zygote.__new__(Zygote)
+        zygote.pending, zygote.number, zygote.known, zygote.answers = b"", 0, set(), {}
+        with open(ours, "rb", 0, closefd=False) as out, open(ours, "wb", 0, closefd=False) as into:
+            process.stdout, process.stdin = out, into
+            zygote.process = process
+            assert zygote.line() == f"ROAMLET-BOOT {NONCE}"
+            data = driver.SOURCE
+            while data:
+                data = data[into.write(data) :]
+            assert zygote.line().startswith(f"ROAMLET-ZYGOTE {NONCE} ")
+            module = """
+import os, sys
+os.write(1, bytes(bytearray(range(256))))
+print(sys.stdin.read(), sys.stdout.isatty())
+sys.exit(3)
+"""
+            rc, out, err = zygote.run(module)
+            assert (rc, out[:256], err) == (3, bytes(range(256)), b"")
+            assert b"False" in out[256:]
+    finally:
+        process.stdin = process.stdout = None
+        os.close(ours)
+        assert process.wait(20) is not None
