@@ -1,7 +1,7 @@
 # Everything that people and CI type. `make demo` and `make test` each make what they need on a fresh machine.
 #
 #   PYTHON=/path/to/python3.12   the interpreter for .venv, instead of the newest one on the PATH
-#   ARGS='...'                   passed on to pytest (make test) or to the benchmark (make bench)
+#   ARGS='...'                   passed on to pytest (make test), to the benchmark (make bench) or to the judges (make judges, judges-ansible)
 
 SHELL := /bin/sh
 BIN := .venv/bin
@@ -10,7 +10,7 @@ ARGS ?=
 C_SOURCES := $(shell find src/roamlet/*/c -name '*.[ch]' 2>/dev/null)
 PREPARE := tools/prepare.sh
 
-.PHONY: help demo test check check-native docs pages bench bench-threads test-all try-pythons test-lab lab-demo soak cleanroom nightly try-aarch64 clean
+.PHONY: help demo test check check-native docs pages bench bench-threads test-all try-pythons test-lab test-ansible lab-demo ansible-demo judges judges-ansible soak cleanroom nightly try-aarch64 clean
 
 help:
 	@echo 'make demo       local contexts and tasklets: the whole story in half a minute'
@@ -23,7 +23,11 @@ help:
 	@echo 'make test-all   core and remote tests with every Python >= 3.11 found'
 	@echo 'make try-pythons  core and io tests on the Pythons of newer Debian releases (root, downloads them)'
 	@echo 'make test-lab   the tests in offices of network namespaces, at most 10 minutes on 2 cores (root)'
+	@echo 'make test-ansible  whole playbooks of Ansible over roamlet, beside ssh, in some minutes'
 	@echo 'make lab-demo   three offices on this machine joined by roamlet vpn, shown, and taken down again (root)'
+	@echo 'make judges     CPython'"'"'s own tests with the stock and the patched standard library, on every Python >= 3.11 found (an hour)'
+	@echo 'make judges-ansible  the integration tests of ansible-core with stock ssh and with roamlet (root, takes hours)'
+	@echo 'make ansible-demo  one playbook over ten hosts of a lab with stock ssh, Mitogen and roamlet (root)'
 	@echo 'make soak       the tests that take longer'
 	@echo 'make cleanroom  clone into fresh Debian systems and make demo and test there (root, takes an hour)'
 	@echo 'make nightly    what .ci/run leaves out: test-all whole, the other clean rooms (root, takes two hours)'
@@ -55,8 +59,20 @@ test: .venv/.core
 test-lab: .venv/.core
 	@$(BIN)/python tools/run_lab.py $(ARGS)
 
+test-ansible: .venv/.core
+	@$(BIN)/python -m pytest --color=no -q -m playbook apps/ansible/tests $(ARGS)
+
 lab-demo: .venv/.core
 	@$(BIN)/python tools/lab_demo.py
+
+judges: .venv/.core
+	@$(BIN)/python -m tools.judges $(ARGS)
+
+judges-ansible: .venv/.core
+	@$(BIN)/python -m apps.ansible.judges $(ARGS)
+
+ansible-demo: .venv/.core
+	@$(BIN)/python -m tools.ansible_demo
 
 soak: .venv/.core
 	@$(BIN)/python -m pytest --color=no -o faulthandler_timeout=0 -m soak $(ARGS)

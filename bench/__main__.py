@@ -11,6 +11,8 @@ from typing import Any
 from roamlet_bench import gil, machine, server, show
 
 from . import bars, page, tables
+from .aio import measure as aio
+from .ansible import measure as ansible
 from .call_async import measure as call_async
 from .calls import measure as calls
 from .core import measure as core
@@ -21,6 +23,7 @@ from .snapshot import measure as snapshot
 from .start import measure as start
 from .stream import measure as stream
 from .threads import measure as threads
+from .wsgi import measure as wsgi
 
 PARTS = {
     "core": core,
@@ -30,12 +33,16 @@ PARTS = {
     "start": start,
     "files": files,
     "call_async": call_async,
+    "aio": aio,
     "threads": threads,
     "io": io,
+    "wsgi": wsgi,
     "snapshot": snapshot,
     "gil": gil,
     "server": server,
+    "ansible": ansible,
 }
+NAMED = ("ansible",)  # measured only when they are named: it takes root, and more than an hour
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -45,8 +52,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "parts",
         nargs="*",
-        metavar="core|import|calls|stream|start|files|call_async|threads|io|snapshot|gil|server",
-        help="what to measure; without any, everything",
+        metavar="core|import|calls|stream|start|files|call_async|aio|threads|io|wsgi|snapshot|gil|server|ansible",
+        help="what to measure; without any, everything but ansible, which takes root and more than an hour",
     )
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="write every figure, the machine and the versions there"
@@ -55,6 +62,13 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--python", action="append", metavar="PATH", help="gil and server: measure on this interpreter too"
     )
+    parser.add_argument(
+        "--only",
+        action="append",
+        metavar="NAME",
+        help="ansible: these scenarios and sides alone, as bench/ansible names them",
+    )
+    parser.add_argument("--rounds", type=int, metavar="N", help="ansible: how many turns each side has")
     parser.epilog = "python -m bench render FILE... PAGE writes a page of the docs from the JSON of earlier runs."
     parsed = parser.parse_args(arguments)
     unknown = [part for part in parsed.parts if part not in PARTS]
@@ -68,7 +82,9 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def take(parts: list[str], quick: bool, pythons: Sequence[str] = ()) -> dict[str, Any]:
+def take(
+    parts: list[str], quick: bool, pythons: Sequence[str] = (), only: Sequence[str] = (), rounds: int | None = None
+) -> dict[str, Any]:
     """Measure these parts: everything that the JSON holds. Parts of threads are measured on `pythons` too."""
     run = machine.header(quick)
     for name in parts:
@@ -76,6 +92,8 @@ def take(parts: list[str], quick: bool, pythons: Sequence[str] = ()) -> dict[str
         settings = part.QUICK if quick else part.Settings()
         if pythons and hasattr(settings, "pythons"):
             settings = replace(settings, pythons=(*settings.pythons, *pythons))
+        if hasattr(settings, "only"):
+            settings = replace(settings, only=tuple(only), rounds=rounds or settings.rounds)
         run[name] = part.measure(settings, say)
     run["bars"] = bars.verdicts(run)
     return run
@@ -101,7 +119,8 @@ def main(arguments: list[str]) -> int:
     noise = machine.busy()
     if noise:
         say(noise)
-    run = take(options.parts or list(PARTS), options.quick, options.python or ())
+    parts = options.parts or [name for name in PARTS if name not in NAMED]
+    run = take(parts, options.quick, options.python or (), options.only or (), options.rounds)
     report(run)
     if noise:
         print(noise)

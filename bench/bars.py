@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from .ansible import report as ansible_report
+
 
 @dataclass(frozen=True)
 class Bar:
@@ -182,6 +184,16 @@ def async_rate(which: str) -> Callable[[dict[str, Any]], float]:
     return value
 
 
+def loops(figure: str) -> Callable[[dict[str, Any]], float]:
+    """CPU time over a loop in a tasklet, or between the two worlds, as a multiple of asyncio's."""
+    return lambda run: float(run["aio"][figure]["ratio"])
+
+
+def wsgi(figure: str) -> Callable[[dict[str, Any]], float]:
+    """Requests per second of CPU of roamlet's worker for gunicorn, as a multiple of gevent's."""
+    return lambda run: float(run["wsgi"][figure]["ratio"])
+
+
 def hand_over_rate(kind: str, cores: int) -> Callable[[dict[str, Any]], float]:
     """roamlet's hand-overs between two OS threads per second as a multiple of the standard library's."""
 
@@ -216,6 +228,11 @@ def through_a_file(run: dict[str, Any]) -> float:
 def travel(round_trip: int, figure: str, unit: float) -> Callable[[dict[str, Any]], float]:
     """A figure of what travels to a context at the end of such a line, in this unit."""
     return lambda run: float(run["snapshot"]["travel"][str(round_trip)][figure] / unit)
+
+
+def ansible(scenario: str, figure: str, peer: str, which: str = "first") -> Callable[[dict[str, Any]], float]:
+    """A figure of playbooks over roamlet's connection as a part of a peer's."""
+    return lambda run: ansible_report.ratio(run["ansible"], scenario, figure, peer, which)
 
 
 SENDS, RATIO = "generator.sends", "x"
@@ -275,6 +292,22 @@ BARS = (
         for peer, limit in (("gevent", 1.7), ("uvloop", 0.9))
         for rate in [http("alone", count, "per_cpu_s", "roamlet", peer)]
     ),
+    Bar("wsgi", "Flask, 1 connection, per CPU second, roamlet / gevent", 1.0, RATIO, wsgi("query_1"), at_least=True),
+    Bar(
+        "wsgi", "Flask, 100 connections, per CPU second, roamlet / gevent", 1.1, RATIO, wsgi("query_100"), at_least=True
+    ),
+    Bar("wsgi", "Flask that waits, 100 connections, roamlet / gevent", 1.1, RATIO, wsgi("waiting_100"), at_least=True),
+    Bar("aio", "an echo, 1 connection, roamlet.aio / asyncio", 1.1, RATIO, loops("echo_1")),
+    Bar("aio", "an echo, 100 connections, roamlet.aio / asyncio", 1.1, RATIO, loops("echo_100")),
+    *(
+        Bar("aio", f"{title}, / create_task and await", 1.7, RATIO, loops(name))
+        for name, title in (
+            ("await_1", "await_"),
+            ("await_100", "await_ in 100 tasklets"),
+            ("wrap_1", "wrap"),
+            ("wrap_100", "wrap in 100 tasks"),
+        )
+    ),
     *(
         Bar(
             "io",
@@ -300,6 +333,46 @@ BARS = (
     Bar("snapshot", "a move to a local context", 3, "ms", travel(0, "moves_s", 1e-3)),
     Bar("snapshot", "a block of roamlet.at in a local context", 3, "ms", travel(0, "blocks_s", 1e-3)),
     Bar("snapshot", "a move at 200 ms, by the clock", 2.1, "round trips", travel(200, "moves_s", 0.2)),
+    Bar("ansible", "100 pings, wall, roamlet / stock", 0.22, RATIO, ansible("pings", "wall", "stock")),
+    Bar("ansible", "100 pings, wall, roamlet / Mitogen", 0.7, RATIO, ansible("pings", "wall", "mitogen")),
+    Bar(
+        "ansible", "83 tasks, controller CPU, roamlet / Mitogen", 0.75, RATIO, ansible("tasks", "controller", "mitogen")
+    ),
+    Bar("ansible", "83 tasks, target CPU, roamlet / stock", 0.1, RATIO, ansible("tasks", "target", "stock")),
+    Bar("ansible", "83 tasks, target CPU, roamlet / Mitogen", 1.0, RATIO, ansible("tasks", "target", "mitogen")),
+    *(
+        Bar("ansible", f"28 tasks at 80 ms, {title} run, wall, roamlet / Mitogen", 0.75, RATIO, rate)
+        for which, title in (("first", "first"), ("again", "second"))
+        for rate in [ansible("far", "wall", "mitogen", which)]
+    ),
+    *(
+        Bar("ansible", f"14 tasks on {hosts} hosts, {title}, roamlet / Mitogen", 0.5, RATIO, rate)
+        for name, hosts in (("several", 10), ("many", 50))
+        for figure, title in (("target", "target CPU"), ("wall", "wall"))
+        for rate in [ansible(name, figure, "mitogen")]
+    ),
+    Bar(
+        "ansible",
+        "14 tasks, wall of 50 hosts / 10 hosts",
+        5.0,
+        RATIO,
+        lambda run: ansible_report.growth(run["ansible"]),
+    ),
+    Bar(
+        "ansible",
+        "1,000 files of 1 kB at 26 ms, wall, roamlet / Mitogen",
+        0.9,
+        RATIO,
+        ansible("files", "wall", "mitogen"),
+    ),
+    Bar("ansible", "100 files of 1 kB at 26 ms, wall, roamlet / stock", 0.5, RATIO, ansible("few", "wall", "stock")),
+    Bar(
+        "ansible", "a file of 100 MB at 26 ms, wall, roamlet / Mitogen", 0.9, RATIO, ansible("large", "wall", "mitogen")
+    ),
+    Bar("ansible", "a file of 100 MB at 26 ms, wall, roamlet / stock", 0.5, RATIO, ansible("large", "wall", "stock")),
+    Bar("ansible", "a fresh run's first task, wall, roamlet / stock", 1.0, RATIO, ansible("first", "wall", "stock")),
+    Bar("ansible", "the same at 80 ms", 1.0, RATIO, ansible("first_far", "wall", "stock")),
+    Bar("ansible", "results unlike stock's", 0, "values", lambda run: float(ansible_report.unlike(run["ansible"]))),
 )
 
 

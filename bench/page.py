@@ -51,12 +51,21 @@ rename, of
 - **Calls to worker threads**: wall time of a function that does nothing, the median turn; each peer with the pool that it brings.
   With a hundred outstanding, most of what is saved is wake-ups: one thread does many short jobs in a row. Calls that block
   for long take a thread each in every peer, and there the ratios shrink to nothing.
+- **Event loops in tasklets**: CPU time of the process, in turns with asyncio's loop in a process of its own; the median of the
+  ratios of neighbouring turns. An echo is 100 bytes over asyncio's streams, the clients being in another process, each with one
+  message under way. `await_` and `wrap` are compared with a task that is made and awaited; the function of `wrap` switches once.
 - **Snapshots**: CPU time of the thread, garbage collector off, each side in a process of its own, the best turn. The function
   of the tasklet is plain Python; that of dispatch-py is written as generators with a `yield from` for each call. Its bytes are
   pickles; roamlet's have a header with a digest and the fingerprints of the code besides, which are checked. pyteleport, which
   writes the whole program into a .pyc, is not measured. Many chains: by the clock, with the garbage collector as it comes, one
   turn; the peak is that of the whole process, the chains themselves included. Travel: by the clock, the median; to a bare
   interpreter as above, which has had roamlet's core and the functions from an earlier one.
+- **Ansible**: ansible-playbook with the default strategy, with Mitogen's, or with roamlet's connection, each with a new home
+  folder, on servers of a lab: Debian in namespaces of this machine, which share its cores with the controller, so the walls of
+  many hosts are those of CPU time. A ratio is the median of the rounds' own ratios. CPU time is that of control groups:
+  everything that ansible-playbook starts, and everything that the servers' sshds start, until all of it has ended. Hosts beyond
+  the tenth are further accounts on the same ten servers. The relay of the lab delays packets and has no limit of bytes per
+  second. Stock takes part in each round where a bar compares with it, elsewhere in the first one, for its results.
 """
 
 THREADS_TEMPLATE = """# Threads, the GIL and servers

@@ -5,7 +5,11 @@ from typing import Any
 from roamlet_bench import gil, server
 from roamlet_bench.show import NONE, Table, number
 
+from .aio.measure import FIGURES as AIO_FIGURES
+from .ansible import report as ansible
 from .core import FIGURES, blocked
+from .wsgi.measure import FIGURES as WSGI_FIGURES
+from .wsgi.measure import SIDES as WSGI_SIDES
 
 SIDE_TITLES = {"roamlet": "roamlet", "mitogen": "Mitogen", "pipes": "bare pipes"}
 
@@ -31,12 +35,18 @@ def tables(run: dict[str, Any]) -> list[Table]:
             made += part.tables(run[name])
     if "call_async" in run:
         made.append(call_async_table(run["call_async"]))
+    if "aio" in run:
+        made.append(aio_table(run["aio"]))
     if "threads" in run:
         made.append(threads_table(run["threads"]))
     if "io" in run:
         made += io_tables(run["io"])
+    if "wsgi" in run:
+        made.append(wsgi_table(run["wsgi"]))
     if "snapshot" in run:
         made += snapshot_tables(run["snapshot"])
+    if "ansible" in run:
+        made += ansible.tables(run["ansible"])
     made.append(bar_table(run))
     return made
 
@@ -290,6 +300,41 @@ def call_async_table(taken: dict[str, Any]) -> Table:
                 cell for one in found for cell in (number(one and one["per_s"], 0), number(one and one["cpu_us"], 2))
             ]
             table.rows.append([title, *cells])
+    return table
+
+
+def aio_table(taken: dict[str, Any]) -> Table:
+    table = Table(
+        "Event loops in tasklets: us of CPU for each, beside asyncio's loop in the same run",
+        ["", "roamlet.aio", "asyncio", "compared with", "roamlet / asyncio", "turns"],
+    )
+    for name, (title, _, (_, peer), _) in AIO_FIGURES.items():
+        one, peer_title = taken[name], "the same" if peer == "echo" else "a task made and awaited"
+        spread = f"{min(one['turns']):.2f} to {max(one['turns']):.2f}"
+        cells = [
+            number(one["roamlet_us"], 1),
+            number(one["asyncio_us"], 1),
+            peer_title,
+            number(one["ratio"], 2),
+            spread,
+        ]
+        table.rows.append([title, *cells])
+    return table
+
+
+def wsgi_table(taken: dict[str, Any]) -> Table:
+    table = Table(
+        "A Flask application in one worker of gunicorn: requests per second of the worker's CPU",
+        ["", *WSGI_SIDES, "roamlet / gevent", "turns"],
+        notes=[
+            "A query of a database in memory. What Flask and gunicorn do is the same on each side, and most of it.",
+            "Not shown: latency, and drivers of databases that wait in C.",
+        ],
+    )
+    for name, (title, *_) in WSGI_FIGURES.items():
+        one = taken[name]
+        spread = f"{min(one['turns']):.2f} to {max(one['turns']):.2f}"
+        table.rows.append([title, *(number(one[side], 0) for side in WSGI_SIDES), number(one["ratio"], 2), spread])
     return table
 
 

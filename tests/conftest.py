@@ -19,6 +19,7 @@ import pytest
 
 from roamlet import io
 from roamlet.core import backend, mark_service_signal, set_clock, set_deadlock_mode
+from tests.certificates import certificates  # noqa: F401 - a fixture for all folders
 from tests.leftovers import KINDS, Inventory
 from tests.programs import program, python  # noqa: F401 - fixtures for all folders
 from tests.tracing import strace  # noqa: F401 - a fixture for all folders

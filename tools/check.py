@@ -28,7 +28,7 @@ STUBTEST = ("--ignore-disjoint-bases", "--allowlist", "tools/stubtest-allowlist.
 WIRE_OF_THE_PARENT = {"build.py"}
 
 # The apps whose host/ is for targets of 2.7 too.
-ON_ANY_PYTHON = {"roamlet_clock"}
+ON_ANY_PYTHON = {"roamlet_ansible", "roamlet_clock"}
 
 # What only one of 2.7 and 3.6 has, used in wire/ behind a check of which of them runs it.
 CHECKED_WHEN_RUN = (

@@ -59,14 +59,15 @@ def on_pythons(*others: str) -> Job:
 JOBS = {
     "room": Job("make demo and make test in a fresh Debian", ("tools/cleanroom.sh", "root"), r" in [\d.]+s|FAILED"),
     "environment": Job("the environment of this machine", ("make", ".venv/.dev"), r"^$"),
-    "lab": Job("make test-lab", ("make", "test-lab"), r" files at once$|^FAILED"),
+    "lab": Job("make test-lab", ("make", "test-lab"), r" files at once$|^FAILED|^UNSTABLE"),
+    "ansible": Job("make test-ansible", ("make", "test-ansible"), r" in [\d.]+s|^FAILED"),
     "check": Job("make check", ("make", "check"), r"FAILED|^make check failed"),
     "odd": on_pythons("3.11", "3.12", "3.14"),
     "even": on_pythons("3.11", "3.13", "3.15"),
 }
 
 # Those of a lane run one after the other; both take as long.
-LANES = (("room", "odd"), ("environment", "lab", "check", "even"))
+LANES = (("room", "odd"), ("environment", "lab", "check", "ansible", "even"))
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from roamlet_lab import Lab, LabError, why_not
 
@@ -44,14 +45,22 @@ def reached(lab: Lab, patience: float) -> bool:
     return True
 
 
-def demo(lab: Lab) -> bool:
-    """Join the offices of the lab; True when everything was as it should be."""
+class Step(NamedTuple):
+    """One thing that the demo shows."""
+
+    what: str
+    well: bool
+
+
+def demo(lab: Lab) -> list[Step]:
+    """Join the offices of the lab; each step, and whether it went as it should."""
     config = lab.ssh_config
     before = reached(lab, patience=0)
     print(f"{len(OFFICES)} offices, 80 ms apart; a client of alpha reaches one of gamma: {'YES' if before else 'no'}")
-    codes = [
-        roamlet("vpn", "init", "--yes", "--ssh-config", config, *OFFICES),
-        roamlet("vpn", "apply", "--yes"),
+    steps = [
+        Step("before, no client of alpha reaches one of gamma", not before),
+        Step("roamlet vpn init", roamlet("vpn", "init", "--yes", "--ssh-config", config, *OFFICES) == 0),
+        Step("roamlet vpn apply", roamlet("vpn", "apply", "--yes") == 0),
     ]
     started = time.monotonic()
     joined = reached(lab, patience=10)
@@ -59,11 +68,14 @@ def demo(lab: Lab) -> bool:
         f"\na client of alpha reaches one of gamma: {'yes' if joined else 'NO'}, {time.monotonic() - started:.1f} s after apply"
     )
     wait_for_handshakes()
-    codes.append(roamlet("vpn", "status"))
-    codes.append(roamlet("vpn", "check", "--svg", "network.svg"))
-    codes.append(roamlet("vpn", "plan"))
+    steps += [
+        Step("after it, a client of alpha reaches one of gamma", joined),
+        Step("roamlet vpn status", roamlet("vpn", "status") == 0),
+        Step("roamlet vpn check", roamlet("vpn", "check", "--svg", "network.svg") == 0),
+        Step("roamlet vpn plan", roamlet("vpn", "plan") == 0),
+    ]
     print(f"\nthe picture: {(FOLDER / 'network.svg').relative_to(ROOT)}")
-    return not before and joined and not any(codes)
+    return steps
 
 
 def main() -> int:
@@ -77,12 +89,15 @@ def main() -> int:
         started = time.monotonic()
         with Lab(OFFICES, rtt=0.080, systemd=True, say=print) as lab:
             print(f"the offices took {time.monotonic() - started:.1f} s to build")
-            well = demo(lab)
+            steps = demo(lab)
         print("all taken down again")
     except LabError as error:
         print(f"lab-demo: {error}", file=sys.stderr)
         return 1
-    return 0 if well else 1
+    wrong = [step.what for step in steps if not step.well]
+    if wrong:
+        print(f"lab-demo: not as it should be: {'; '.join(wrong)}", file=sys.stderr)
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

@@ -33,6 +33,14 @@ ON_EVERY_BACKEND = ["tests/core", "tests/io", "tests/sync", "tests/snapshot"]
 # The longest folder that runs once: beside the main run, which takes as long without it.
 BESIDE = ["tests/remote"]
 
+# Servers of others, which mostly wait for each other: beside it as well.
+SERVERS = [
+    "tests/test_gunicorn.py",
+    "tests/test_celery.py",
+    "tests/docs/test_wsgi_howto.py",
+    "tests/bench/test_wsgi_figures.py",
+]
+
 NOTHING_COLLECTED = 5
 
 
@@ -77,6 +85,7 @@ def other_runs(arguments: list[str]) -> list[Callable[[], tuple[int, str]]]:
         functools.partial(run_with, "contexts", {}, BESIDE, arguments),
         functools.partial(run_with, "default backend", {}, ON_EVERY_BACKEND, arguments),
         *(functools.partial(run_on, one, arguments) for one in OTHER_BACKENDS),
+        functools.partial(run_with, "servers", {}, SERVERS, arguments),
         functools.partial(run_with, "poll(2) in place of epoll", poll, ["tests/io"], arguments),
     ]
 
@@ -91,7 +100,7 @@ def noted(run: Callable[[], tuple[int, str]], summaries: Path) -> int:
 
 def main_run(arguments: list[str], summaries: Path) -> tuple[int, str]:
     """All folders that no other run has; shown as it goes. Returns the status and the last line."""
-    rest = [f"--ignore={folder}" for folder in (*ON_EVERY_BACKEND, *BESIDE)]
+    rest = [f"--ignore={folder}" for folder in (*ON_EVERY_BACKEND, *BESIDE, *SERVERS)]
     command = [*PYTEST, "tests", "apps", *rest, *arguments]
     environment = {**os.environ, "ROAMLET_OTHER_RUNS": str(summaries)}
     last = ""

@@ -1,5 +1,5 @@
-"""Running a program unchanged with a folder of ours on PYTHONPATH, for `python -m roamlet.stackless` and `python -m
-roamlet.threads`.
+"""Running a program unchanged with a folder of ours on PYTHONPATH, for `python -m roamlet.stackless`, `python -m
+roamlet.threads` and `python -m roamlet.patch`.
 
 The arguments are Python's own, options, -m and -c among them: Python is started once more. So the program's __main__, sys.argv,
 tracebacks and exit status are what they always are, and Python processes that it starts have the folder as well. Running the
@@ -25,7 +25,9 @@ class Runner:
     defeated: str
     """What is said when one of them is given."""
     settings: Mapping[str, tuple[str, Sequence[str]]] = field(default_factory=dict)
-    """Options of our own, before all others: the environment variable that each sets, and its values."""
+    """Options of our own, before all others: the environment variable that each sets, and its values. An option without
+    values sets it to "1".
+    """
 
     def main(self) -> NoReturn:
         """Become the program, or end with an exit status when there is nothing to run."""
@@ -50,6 +52,12 @@ class Runner:
         while left and (name := left[0].partition("=")[0]) in self.settings:
             variable, values = self.settings[name]
             word = left.pop(0)
+            if not values and "=" not in word:
+                variables[variable] = "1"
+                continue
+            if not values:
+                print(f"python -m {self.module}: {name} takes no value", file=sys.stderr)
+                sys.exit(2)
             value = word.partition("=")[2] if "=" in word else left.pop(0) if left else ""
             if value not in values:
                 print(f"python -m {self.module}: {name} is one of {', '.join(values)}, not {value!r}", file=sys.stderr)

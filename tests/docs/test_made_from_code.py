@@ -1,5 +1,7 @@
 """What pages have from the code: import graphs, maps, signatures."""
 
+import re
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
@@ -91,6 +93,25 @@ def test_no_files_import_each_other_in_a_circle_not_even_for_type_checking():
     assert len(modules) > 400
     found = circles({name: module.imports for name, module in modules.items()})
     assert [sorted(circle) for circle in found if len(circle) > 1] == []
+
+
+def test_every_package_has_its_files_listed():
+    page = (architecture_map.DESIGN / "files.md").read_text(encoding="utf-8")
+    packages = [path.parent.name for path in architecture_map.ROOT.glob("src/roamlet/*/__init__.py")]
+    apps = [path.parent.name for path in architecture_map.ROOT.glob("apps/*/src/*/__init__.py")]
+    assert len(packages) > 10 and len(apps) > 5
+    listed = set(re.findall(r"<!-- modules: (\S+) -->", page))
+    assert {f"roamlet.{name}" for name in packages} | set(apps) <= listed
+
+
+def test_no_folder_but_one_of_equals_has_more_than_15_modules():
+    equals = {"src/roamlet/remote/transports"}
+    folders = [
+        path.parent for pattern in ("src/**/*.py", "apps/*/src/**/*.py") for path in architecture_map.ROOT.glob(pattern)
+    ]
+    counts = Counter(str(folder.relative_to(architecture_map.ROOT)) for folder in folders)
+    assert len(counts) > 40
+    assert {folder: count for folder, count in counts.items() if count > 15 and folder not in equals} == {}
 
 
 def test_the_first_sentence_of_a_docstring():

@@ -1,0 +1,484 @@
+"""docs/howto/from-gevent.md and from-eventlet.md: each row is tried, and no row is without a trial."""
+
+import importlib
+import re
+import signal
+import ssl
+import subprocess
+import sys
+from contextlib import suppress
+
+import pytest
+
+import roamlet
+from roamlet import io
+from roamlet.io import tls as io_tls
+from roamlet.sync import futures
+from tests.docs.blocks import ROOT
+
+PAGES = {name: ROOT / f"docs/howto/from-{name}.md" for name in ("gevent", "eventlet")}
+
+
+def rows(name):
+    """First cell: second cell, of all tables of a page."""
+    lines = [line.split(" | ") for line in PAGES[name].read_text().splitlines() if line.startswith("| ")]
+    return {cells[0].removeprefix("| "): cells[1] for cells in lines if cells[0] not in (f"| {name}", "| ---")}
+
+
+def double(x):
+    return 2 * x
+
+
+def fail():
+    raise LookupError("of the tasklet")
+
+
+def blocked():
+    roamlet.channel().receive()
+
+
+# ---- starting and ending ----
+
+
+def spawn():
+    assert roamlet.spawn(double, (21,)).join(1) == 42
+    with pytest.raises(LookupError):
+        roamlet.spawn(fail).join()
+    roamlet.spawn(fail)  # no join() can take its error
+    with pytest.raises(LookupError):
+        roamlet.run()
+    with pytest.raises(TypeError, match="as a tuple"):
+        roamlet.spawn(double, 21)
+
+
+def spawn_raw():
+    seen = []
+    roamlet.tasklet(seen.append)(1)
+    roamlet.run()
+    assert seen == [1]
+    roamlet.tasklet(fail)()
+    with pytest.raises(LookupError):
+        roamlet.run()
+
+
+def spawn_later():
+    later = roamlet.spawn(lambda: (roamlet.sleep(0.001), double(2)))
+    assert later.join() == (None, 4)
+
+
+def get():
+    with pytest.raises(TimeoutError):
+        (waiting := roamlet.spawn(blocked)).join(0.001)
+    waiting.kill()
+    with pytest.raises(roamlet.TaskletKilled):
+        waiting.join()
+
+
+def join():
+    with suppress(Exception):
+        roamlet.spawn(fail).join()
+
+
+def ready():
+    t = roamlet.spawn(double, (1,))
+    assert not t.done
+    with pytest.raises(RuntimeError):
+        _ = t.result
+    t.join()
+    assert t.done and t.result == 2
+
+
+def kill():
+    seen = []
+
+    def body():
+        try:
+            blocked()
+        except Exception:
+            seen.append("caught")
+        except roamlet.TaskletExit:
+            seen.append("exit")
+            roamlet.sleep(0.001)
+            seen.append("end")
+
+    t = roamlet.spawn(body)
+    roamlet.schedule()
+    t.kill()
+    assert seen == ["exit"]
+    t.join()
+    assert seen == ["exit", "end"]
+    assert issubclass(roamlet.TaskletExit, SystemExit)
+
+
+def link():
+    seen = []
+    t = roamlet.spawn(double, (1,))
+    roamlet.spawn(lambda: seen.append(t.join())).join()
+    assert seen == [2]
+
+
+def scope():
+    waiting = []
+
+    def together():
+        with roamlet.scope() as s:
+            waiting.append(s.spawn(blocked))
+            s.spawn(fail)
+
+    with pytest.raises(ExceptionGroup):
+        together()
+    assert waiting[0].done
+
+
+def cancel():
+    with roamlet.scope() as s:
+        waiting = [s.spawn(blocked) for _ in range(3)]
+        roamlet.schedule()
+        s.cancel()
+    assert all(t.done for t in waiting)
+
+
+def wait_for_some():
+    with futures.TaskletExecutor() as pool:
+        made = [pool.submit(double, number) for number in range(3)]
+        assert {each.result() for each in futures.as_completed(made)} == {0, 2, 4}
+        assert not futures.wait(made).not_done
+
+
+def getcurrent():
+    main = roamlet.getcurrent()
+    assert roamlet.spawn(lambda: roamlet.getcurrent() is not main).join()
+
+
+def sleep():
+    assert roamlet.sleep(0.001) is None
+
+
+def schedule():
+    seen = []
+    roamlet.tasklet(seen.append)(1)
+    roamlet.schedule()
+    assert seen == [1]
+
+
+# ---- limits of time ----
+
+
+def timeout():
+    times = 0
+
+    def limited():
+        nonlocal times
+        with roamlet.timeout(0.001):
+            for _ in range(2):
+                with suppress(roamlet.TaskletExit):
+                    blocked()
+                times += 1
+            blocked()
+
+    with pytest.raises(TimeoutError):
+        limited()
+    assert times == 2
+
+
+def quiet_timeout():
+    with suppress(TimeoutError), roamlet.timeout(0.001):
+        blocked()
+
+
+def with_timeout():
+    def limited(f):
+        try:
+            with roamlet.timeout(0.01):
+                return f()
+        except TimeoutError:
+            return None
+
+    assert (limited(lambda: 1), limited(blocked)) == (1, None)
+
+
+# ---- pools, queues, locks ----
+
+
+def pool():
+    running = most = 0
+
+    def work(x):
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        roamlet.sleep(0.001)
+        running -= 1
+        return x
+
+    with futures.TaskletExecutor(10) as executor:
+        made = [executor.submit(work, x) for x in range(30)]
+        assert [each.result() for each in made] == list(range(30))
+    assert most == 10
+
+
+def pool_map():
+    with futures.TaskletExecutor(2) as executor:
+        assert list(executor.map(double, range(5))) == [0, 2, 4, 6, 8]
+
+
+def pool_join():
+    executor = futures.TaskletExecutor(2)
+    made = executor.submit(roamlet.sleep, 0.001)
+    executor.shutdown()
+    assert made.done()
+
+
+def queue():
+    taken, made = [], roamlet.sync.Queue(5)
+    t = roamlet.spawn(lambda: [(taken.append(made.get()), made.task_done()) for _ in range(7)])
+    for number in range(7):
+        made.put(number)
+    made.join()
+    t.join()
+    assert taken == list(range(7)) and roamlet.sync.Queue(0).maxsize == 0
+    meeting = roamlet.channel()
+    roamlet.tasklet(meeting.send)(1)
+    assert meeting.receive() == 1
+    roamlet.run()
+
+
+def event():
+    made = roamlet.sync.Event()
+    roamlet.tasklet(made.set)()
+    assert made.wait(10)
+
+
+def async_result():
+    made = futures.Future()
+    roamlet.tasklet(made.set_result)(7)
+    assert made.result(10) == 7
+    with pytest.raises(futures.InvalidStateError):
+        made.set_result(8)
+    failed = futures.Future()
+    failed.set_exception(LookupError())
+    with pytest.raises(LookupError):
+        failed.result()
+
+
+def locks():
+    made = roamlet.sync.Semaphore(2)
+    assert [made.acquire(blocking=False) for _ in range(3)] == [True, True, False]
+    assert roamlet.sync.BoundedSemaphore(1).acquire() and roamlet.sync.RLock().acquire()
+
+
+def local():
+    made = roamlet.sync.local()
+    made.x = 1
+    assert roamlet.spawn(lambda: hasattr(made, "x")).join() is False
+
+
+# ---- the world outside ----
+
+
+def python(*words):
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+PATCHED = "import socket, threading, roamlet; print(issubclass(socket.socket, roamlet.io.socket), threading.local)"
+
+
+def patch():
+    source = f"import roamlet.patch; roamlet.patch.install(local=True); {PATCHED}"
+    assert python("-c", source) == "True <class 'roamlet.sync.local'>\n"
+
+
+def patch_a_program():
+    assert python("-m", "roamlet.patch", "--local", "-c", PATCHED) == "True <class 'roamlet.sync.local'>\n"
+
+
+def handle(connection, address):
+    connection.sendall(connection.recv(100).upper())
+
+
+def serve():
+    with io.create_server(("127.0.0.1", 0)) as listener, roamlet.scope() as s:
+        s.service(io.serve, (listener, handle))
+        with io.create_connection(listener.getsockname()) as client:
+            client.sendall(b"abc")
+            assert client.recv(100) == b"ABC"
+
+
+def tls(certificates):
+    ours, theirs = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context(cafile=certificates / "ca.pem")
+    ours.load_cert_chain(certificates / "server.pem", certificates / "server.key")
+    a, b = io.socketpair()
+    server = roamlet.spawn(lambda: io_tls.wrap(a, ours, server_side=True))
+    with io_tls.wrap(b, theirs, server_hostname="roamlet.test") as client, server.join() as connection:
+        roamlet.tasklet(connection.sendall)(b"x")
+        assert client.recv(1) == b"x"
+
+
+def wait_readable():
+    a, b = io.socketpair()
+    with a, b:
+        roamlet.tasklet(a.sendall)(b"x")
+        io.wait_readable(b.fileno(), 10)
+        io.wait_writable(b.fileno(), 10)
+
+
+def children():
+    done = io.subprocess.run([sys.executable, "-c", "print(1)"], stdout=io.subprocess.PIPE)
+    assert done.stdout == b"1\n"
+
+
+def files():
+    with io.open(__file__) as file:
+        assert file.readline().startswith('"""docs/howto/from-gevent.md')
+
+
+def gunicorn():
+    assert importlib.import_module("roamlet.gunicorn").Worker  # tests/test_gunicorn.py runs it
+
+
+def call_async():
+    assert roamlet.call_async(lambda: double(2)) == 4
+
+
+def signals():
+    made = roamlet.sync.Event()
+    before = signal.signal(signal.SIGUSR2, lambda *_: made.set())
+    try:
+        roamlet.tasklet(signal.raise_signal)(signal.SIGUSR2)
+        assert made.wait(10)
+    finally:
+        signal.signal(signal.SIGUSR2, before)
+
+
+def deadlock():
+    with pytest.raises(roamlet.Deadlock):
+        blocked()
+
+
+def a_class():
+    class Job:
+        def run(self):
+            return 7
+
+    assert roamlet.spawn(Job().run).join() == 7
+
+
+def nothing():
+    pass
+
+
+TRIED = {
+    "gevent": {
+        "`gevent.spawn(f, x)`": spawn,
+        "`gevent.spawn_raw(f, x)`": spawn_raw,
+        "`gevent.spawn_later(1, f)`": spawn_later,
+        "`g.get(timeout=1)`": get,
+        "`g.join()`": join,
+        "`g.ready()`, `g.value`": ready,
+        "`g.kill()`": kill,
+        "`g.link(callback)`": link,
+        "`gevent.GreenletExit`": kill,
+        "`gevent.joinall(list)`": scope,
+        "`gevent.killall(list)`": cancel,
+        "`gevent.wait(list)`, `gevent.iwait(list)`": wait_for_some,
+        "`gevent.getcurrent()`": getcurrent,
+        "`gevent.sleep(1)`": sleep,
+        "`gevent.sleep(0)`, `gevent.idle()`": schedule,
+        "`with gevent.Timeout(1):`": timeout,
+        "`with gevent.Timeout(1, False):`": quiet_timeout,
+        "`gevent.with_timeout(1, f, timeout_value=None)`": with_timeout,
+        "`gevent.pool.Pool(10)`": pool,
+        "`Pool.map(f, xs)`": pool_map,
+        "`Pool.imap_unordered(f, xs)`": wait_for_some,
+        "`Pool.join()`": pool_join,
+        "`gevent.pool.Group()`": scope,
+        "`gevent.queue.Queue(5)`, `JoinableQueue`": queue,
+        "`gevent.event.Event()`": event,
+        "`gevent.event.AsyncResult()`": async_result,
+        "`gevent.lock.Semaphore(2)`, `BoundedSemaphore`, `RLock`": locks,
+        "`gevent.local.local`": local,
+        "`gevent.monkey.patch_all()`": patch,
+        "`python -m gevent.monkey script.py`": patch_a_program,
+        "`gevent.socket.create_connection(a)`": serve,
+        "`gevent.ssl`": tls,
+        "`gevent.select.select([fd], [], [])`": wait_readable,
+        "`gevent.subprocess.run(words)`": children,
+        "`gevent.fileobject.FileObject(f)`": files,
+        "`gevent.server.StreamServer(address, handle).serve_forever()`": serve,
+        "`gevent.pywsgi.WSGIServer(address, app)`": gunicorn,
+        "`gevent.get_hub().threadpool.apply(f)`": call_async,
+        "`gevent.signal_handler(number, f)`": signals,
+        "`gevent.hub.LoopExit`": deadlock,
+        "`gevent.get_hub().loop.timer(1)`": sleep,
+        "`gevent.Greenlet` subclasses": a_class,
+    },
+    "eventlet": {
+        "`eventlet.spawn(f, x)`": spawn,
+        "`eventlet.spawn_n(f, x)`": spawn_raw,
+        "`eventlet.spawn_after(1, f)`": spawn_later,
+        "`gt.wait()`": get,
+        "`gt.kill()`": kill,
+        "`gt.link(f)`": link,
+        "`eventlet.sleep(1)`": schedule,
+        "`eventlet.getcurrent()`": getcurrent,
+        "`with eventlet.Timeout(1):`": timeout,
+        "`with eventlet.Timeout(1, False):`": quiet_timeout,
+        "`eventlet.timeout.with_timeout(1, f)`": with_timeout,
+        "`eventlet.GreenPool(10)`": pool,
+        "`GreenPool.imap(f, xs)`": pool_map,
+        "`GreenPool.waitall()`": pool_join,
+        "`eventlet.GreenPile(10)`": pool,
+        "`eventlet.Queue(5)`, `eventlet.queue.LightQueue`": queue,
+        "`eventlet.semaphore.Semaphore(2)`": locks,
+        "`eventlet.event.Event()`": async_result,
+        "`eventlet.corolocal.local`": local,
+        "`eventlet.monkey_patch()`": patch,
+        "`eventlet.import_patched(name)`": patch,
+        "`eventlet.tpool.execute(f, x)`": call_async,
+        "`eventlet.tpool.Proxy(thing)`": call_async,
+        "`eventlet.connect(address)`": serve,
+        "`eventlet.listen(address)`": serve,
+        "`eventlet.serve(listener, handle)`": serve,
+        "`eventlet.wrap_ssl(connection)`": tls,
+        "`eventlet.wsgi.server(listener, app)`": gunicorn,
+        "`eventlet.websocket`": gunicorn,
+        "`eventlet.hubs.trampoline(fd, read=True)`": wait_readable,
+        "`eventlet.hubs.use_hub(name)`": nothing,
+        "`eventlet.backdoor`": nothing,
+    },
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_page_has_the_rows_that_are_tried(name):
+    assert set(rows(name)) == set(TRIED[name])
+
+
+@pytest.mark.leaves("threads", reason="worker threads rest for a while")
+@pytest.mark.parametrize(
+    "trial", sorted({f for tried in TRIED.values() for f in tried.values()}, key=lambda f: f.__name__)
+)
+def test_a_row_is_right(trial, certificates):
+    trial(*[certificates][: trial is tls])
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_names_of_roamlet_exist(name):
+    words = re.findall(r"roamlet((?:\.\w+)+)", " ".join(rows(name).values()))
+    for word in words:
+        *modules, last = word.removeprefix(".").split(".")
+        found = roamlet
+        for each in modules:
+            found = getattr(found, each, None) or importlib.import_module(f"{found.__name__}.{each}")
+        assert hasattr(found, last) or importlib.import_module(f"{found.__name__}.{last}"), word
+
+
+def test_the_names_of_gevent_exist():
+    found = re.findall(r"gevent((?:\.\w+)+)", " ".join(rows("gevent")))
+    source = "import sys, importlib, operator\nfor word in sys.argv[1:]:\n    *path, name = word.split('.')\n"
+    source += "    try:\n        owner = importlib.import_module('.'.join(['gevent', *path]))\n"
+    source += "    except ImportError:\n        import gevent; owner = operator.attrgetter('.'.join(path))(gevent)\n"
+    source += "    if not hasattr(owner, name): importlib.import_module(f'gevent.{word}')\n"
+    python("-W", "ignore", "-c", source, *(word.removeprefix(".") for word in found))
