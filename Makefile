@@ -60,7 +60,7 @@ test-lab: .venv/.core
 	@$(BIN)/python tools/run_lab.py $(ARGS)
 
 test-ansible: .venv/.core
-	@$(BIN)/python -m pytest --color=no -q -m playbook apps/ansible/tests $(ARGS)
+	@$(BIN)/python tools/pytest_run.py playbooks -m playbook apps/ansible/tests $(ARGS)
 
 lab-demo: .venv/.core
 	@$(BIN)/python tools/lab_demo.py

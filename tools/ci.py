@@ -28,6 +28,9 @@ sys.path.insert(0, str(ROOT))  # started by its path, before there is a .venv
 
 from tools import supervised  # noqa: E402
 
+# Of one job. A reader of the end of the output sees there what failed.
+REPEATED_LINES = 25
+
 # Longer than any of them has taken on a busy machine. One that hangs is ended, so that what it has printed is seen.
 LIMIT_SECONDS = 50 * 60
 
@@ -50,17 +53,21 @@ def on_pythons(*others: str) -> Job:
     return Job(
         f"make test-all: core, io, sync and threads, without {', '.join(others)}",
         ("make", "test-all"),
-        r"^Python.*:",
+        r"^Python.*:|^FAILED|^UNSTABLE|^E  ",
         {"FOLDERS": "tests/core tests/io tests/sync tests/threads", "WITHOUT": " ".join(others)},
     )
 
 
 # The fresh Debian's own Python is 3.11, which `make test` runs there on each backend. C asserts are on in the others.
 JOBS = {
-    "room": Job("make demo and make test in a fresh Debian", ("tools/cleanroom.sh", "root"), r" in [\d.]+s|FAILED"),
+    "room": Job(
+        "make demo and make test in a fresh Debian",
+        ("tools/cleanroom.sh", "root"),
+        r" in [\d.]+s|FAILED|UNSTABLE|^ *E  ",
+    ),
     "environment": Job("the environment of this machine", ("make", ".venv/.dev"), r"^$"),
-    "lab": Job("make test-lab", ("make", "test-lab"), r" files at once$|^FAILED|^UNSTABLE"),
-    "ansible": Job("make test-ansible", ("make", "test-ansible"), r" in [\d.]+s|^FAILED"),
+    "lab": Job("make test-lab", ("make", "test-lab"), r" files at once$|^FAILED|^UNSTABLE|^E  "),
+    "ansible": Job("make test-ansible", ("make", "test-ansible"), r" in [\d.]+s|^FAILED|^UNSTABLE|^E  "),
     "check": Job("make check", ("make", "check"), r"FAILED|^make check failed"),
     "odd": on_pythons("3.11", "3.12", "3.14"),
     "even": on_pythons("3.11", "3.13", "3.15"),
@@ -139,9 +146,10 @@ def main(names: list[str]) -> int:
     took = f"{time.monotonic() - started:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of processors"
     print(f"\n== all of it: {took}")
     failed = [one for one in ended if one.status]
-    for one in sorted(ended, key=lambda one: one.job is JOBS["room"]):  # whose last line is that of make test
+    # The last line is that of make test, or of what failed.
+    for one in sorted(ended, key=lambda one: (one.status != 0, one.job is JOBS["room"])):
         print(f"{'FAILED' if one.status else 'passed'} after {one.seconds:.0f} s: {one.job.title}")
-        for line in one.lines:
+        for line in one.lines[-REPEATED_LINES:]:
             print(f"    {line.strip()}")
     if failed:
         print(f"CI: failed: {', '.join(one.job.title for one in failed)}", file=sys.stderr, flush=True)

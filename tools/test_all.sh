@@ -76,7 +76,8 @@ Python $version, $backend: not for this Python or this machine"
         # shellcheck disable=SC2086,SC2116 # nothing but spaces is nothing
         if [ -z "$(echo $folders)" ]; then continue; fi
         # shellcheck disable=SC2086 # words
-        ROAMLET_SWITCH=$backend "$venv/bin/python" -m pytest --color=no -q $folders "$@" >"build/test-all-$version.log" 2>&1
+        ROAMLET_SWITCH=$backend "$venv/bin/python" tools/pytest_run.py "Python $version, $backend" $folders "$@" \
+            >"build/test-all-$version.log" 2>&1
         code=$?
         cat "build/test-all-$version.log"
         if [ $code != 0 ]; then status=1; fi
