@@ -238,6 +238,24 @@ def test_executors_timers_and_queues(ran):
     ]
 
 
+def test_a_job_that_always_submits_another_one_holds_up_no_thread(ran):
+    assert (
+        ran("""\
+        from concurrent.futures import ThreadPoolExecutor
+        def again():
+            if going_on:
+                pool.submit(again)
+        going_on = True
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(again)
+            time.sleep(0.001)
+            going_on = False
+        print("done")
+        """)
+        == "done\n"
+    )
+
+
 def test_asyncios_executor_has_tasklets(ran):
     assert (
         ran("""\

@@ -18,7 +18,9 @@ from typing import Any, cast
 
 import roamlet.core
 from roamlet.core import TaskletExit, getcurrent, getcurrentid, getmain, os_threads, tasklet
+from roamlet.io import _native
 from roamlet.patch import forks
+from roamlet.patch._after_import import after_import
 from roamlet.patch.changes import Changes
 from roamlet.patch.functions import stands_for
 from roamlet.sync import Lock, RLock, local
@@ -69,6 +71,7 @@ def apply(changes: Changes) -> None:
         from roamlet.patch import _joinable  # what it stands on is not there before
 
         _joinable.apply(changes, cast(_joinable.Threads, sys.modules[__name__]))
+    after_import(changes, "concurrent.futures.thread", lambda module: _take_turns(changes, module._WorkItem))
     changes.on_undo(_leave_running)
     forks.want()
     changes.on_undo(forks.unwant)
@@ -83,6 +86,18 @@ def _before_313(changes: Changes) -> None:
     changes.replace(threading, "_shutdown_locks_lock", Lock())  # held by one tasklet while another is joined
     changes.replace(threading, "_maintain_shutdown_locks", _maintaining(threading._maintain_shutdown_locks))  # type: ignore[attr-defined]
     changes.replace(threading, "_DummyThread", _dummy_thread())
+
+
+def _take_turns(changes: Changes, item: Any) -> None:
+    """Let others run between an executor's jobs: from CPython 3.13 on it takes one after the other without a wait."""
+    original = item.run
+
+    @functools.wraps(original)
+    def run(*args: Any) -> None:
+        original(*args)
+        _native.let_others_run()
+
+    changes.replace(item, "run", run)
 
 
 # ---- starting and ending ----
