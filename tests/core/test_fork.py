@@ -235,3 +235,36 @@ def test_keep_current_leaves_a_forked_child_its_own_tasklet_alone():
     dead = [False] * 6
     refused = "keep_current() is for a forked child"
     assert printed.splitlines() == ["from a new one [] 0", f"{dead} 1 False", "True", "5", "5", refused]
+
+
+def test_errors_that_main_would_get_go_to_the_tasklet_that_a_forked_child_has_kept():
+    printed = output_of("""
+        import os, signal, roamlet
+        from roamlet import core
+        def interrupted():
+            signal.setitimer(signal.ITIMER_REAL, 0.01)
+            roamlet.sleep(60)
+        def another_fails():
+            roamlet.tasklet(lambda: 1 / 0)()
+            roamlet.sleep(60)
+        def forks(fails):
+            pid = os.fork()
+            if pid == 0:
+                core.keep_current()
+                try:
+                    fails()
+                except BaseException as error:
+                    print(type(error).__name__, flush=True)
+                os._exit(0)
+            assert os.waitpid(pid, 0)[1] == 0
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        try:
+            for fails in (interrupted, another_fails, lambda: roamlet.channel().receive()):
+                roamlet.tasklet(forks)(fails).run()
+            for fails in (interrupted, another_fails, lambda: roamlet.channel().receive()):
+                roamlet.tasklet(forks)(fails)
+                roamlet.run()
+        finally:
+            print("main goes on", flush=True)
+    """)
+    assert printed.splitlines() == ["KeyboardInterrupt", "ZeroDivisionError", "Deadlock"] * 2 + ["main goes on"]

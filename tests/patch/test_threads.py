@@ -478,3 +478,34 @@ def test_a_forked_child_begins_with_the_thread_that_forked_alone(ran):
         """)
         == "True 1\na thread of the child\n0\nend of main\n"
     )
+
+
+def test_ctrl_c_in_a_forked_child_is_raised_in_the_thread_that_forked(ran):
+    assert (
+        ran("""\
+        import signal, warnings
+        warnings.simplefilter("ignore")
+        def interrupts():
+            os.kill(os.getpid(), signal.SIGINT)
+            while True:
+                time.monotonic()
+        def forks():
+            if pid := os.fork():
+                print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+                return
+            thread = threading.Thread(target=interrupts)
+            try:
+                thread.start()
+                thread.join()
+            except KeyboardInterrupt:
+                thread.join()
+                print("interrupted")
+        forking = threading.Thread(target=forks)
+        try:
+            forking.start()
+            forking.join()
+        finally:
+            print("end of main")
+        """)
+        == "interrupted\n0\nend of main\n"
+    )

@@ -540,8 +540,8 @@ def mark_service_thread(service: bool = True, thread_id: int = ..., /) -> None:
 def keep_current() -> None:
     """For a forked child: let no tasklet of this thread but the current one run ever again.
 
-    The others are dead, without their finally blocks; main, if it is another one, stays suspended.
-    RuntimeError in a process that was not forked.
+    The others are dead, without their finally blocks; main, if it is another one, stays suspended. While the current one
+    lives it gets a Deadlock and the errors that main would get. RuntimeError in a process that was not forked.
     """
 
 def end_thread() -> None:

@@ -4,7 +4,7 @@ import os
 import sys
 from contextlib import suppress
 
-from roamlet.core import getcurrent, keep_current
+from roamlet.core import getcurrent, getmain, keep_current, tasklet
 from roamlet.sync import local
 
 # How many areas ask for it now; a list, as it is changed in place.
@@ -12,6 +12,14 @@ _wanted = [0]
 
 # Of the tasklet that has forked.
 _own = local()
+
+# That tasklet, in such a child.
+_kept: list[tasklet[...]] = []
+
+
+def main_tasklet() -> tasklet[...]:
+    """Return the tasklet of the main program: main, or in such a child the one that has forked."""
+    return _kept[0] if _kept else getmain()
 
 
 def want() -> None:
@@ -41,6 +49,7 @@ class _EndsProcess:
 def _in_child() -> None:
     if _wanted[0]:
         keep_current()
+        _kept[:] = [getcurrent()]
         if not getcurrent().is_main:
             _own.end = _EndsProcess()
 

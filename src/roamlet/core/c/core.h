@@ -178,6 +178,7 @@ struct Scheduler {
     int switch_trap;
 
     Tasklet *runs;        /* the tasklets inside run(), the innermost first; each owned by the ring or by its place here */
+    Tasklet *heir;        /* borrowed: of keep_current(), where it is not main: it gets main's errors for as long as it lives */
     Tasklet *watchdog;    /* borrowed: the one of them whose run() interrupts others */
     Tasklet *interrupted; /* owned: whom it has interrupted */
     bool run_soft, run_total, run_ignore_nesting, run_slices;

@@ -155,7 +155,7 @@ scheduler_vanished(Scheduler *scheduler)
     main->state = TASKLET_UNBOUND;
     preempt_stop(scheduler);
     scheduler_unregister(scheduler);
-    scheduler->started = scheduler->current = scheduler->main = NULL;
+    scheduler->started = scheduler->current = scheduler->main = scheduler->heir = NULL;
     scheduler->runs = scheduler->watchdog = NULL;
     scheduler->tstate = NULL;
     Py_XDECREF(dead);
@@ -190,7 +190,14 @@ scheduler_keep_current(Scheduler *scheduler)
         locals_bury(t, dead);
     }
     scheduler->started = started ? current : NULL;
+    for (t = scheduler->runs; t != NULL; t = after) {
+        after = t->run_outer;
+        t->run_outer = NULL;
+        t->in_run = false;
+    }
+    scheduler->heir = NULL;
     if (scheduler->main != current) {
+        scheduler->heir = current;
         if (scheduler->main->blocked != NOT_BLOCKED)
             tasklet_unblock(scheduler->main);
         scheduler->main->blocked = BLOCKED_WAIT; /* a sleep without a timer: main would go on if it were paused and no other could */
@@ -215,8 +222,8 @@ core_keep_current(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 
 PyDoc_STRVAR(keep_current_doc, "keep_current()\n--\n\n"
 "For a forked child: let no tasklet of this thread but the current one run ever again.\n\n"
-"The others are dead, without their finally blocks; main, if it is another one, stays suspended. RuntimeError in a process\n"
-"that was not forked.");
+"The others are dead, without their finally blocks; main, if it is another one, stays suspended. While the current one lives\n"
+"it gets a Deadlock and the errors that main would get. RuntimeError in a process that was not forked.");
 
 /* The thread state whose scheduler has ended in this thread: what is left of the thread's dictionary may still run code, and a
    scheduler made by that would never end. A thread of C code that calls in again has another thread state, and begins anew. */

@@ -140,11 +140,13 @@ scheduler_wake(Tasklet *tasklet)
 }
 
 /* The tasklet that answers for the thread when none can run, and gets the errors that no other one is to get: the one in the innermost
-   run(), else main. */
+   run(), else main, or in a forked child the tasklet that has forked. */
 static inline Tasklet *
 scheduler_keeper(Scheduler *scheduler)
 {
-    return scheduler->runs != NULL ? scheduler->runs : scheduler->main;
+    if (scheduler->runs != NULL)
+        return scheduler->runs;
+    return likely(scheduler->heir == NULL) ? scheduler->main : scheduler->heir;
 }
 
 /* An error that no other tasklet is to get: the keeper raises it, wherever it waits. Steals error. May run Python code. */

@@ -255,6 +255,8 @@ static Tasklet *
 scheduler_finish(Scheduler *scheduler, Tasklet *dead, PyObject *error)
 {
     Tasklet *next;
+    if (unlikely(scheduler->heir == dead))
+        scheduler->heir = NULL;
     if (unlikely(--scheduler->ticks <= 0) && scheduler_tick(scheduler) < 0) {
         if (error != NULL)
             PyErr_WriteUnraisable((PyObject *)dead);

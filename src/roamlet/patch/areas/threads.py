@@ -17,7 +17,7 @@ from contextvars import Context
 from typing import Any, cast
 
 import roamlet.core
-from roamlet.core import TaskletExit, getcurrent, getcurrentid, getmain, os_threads, tasklet
+from roamlet.core import TaskletExit, getcurrent, getcurrentid, os_threads, tasklet
 from roamlet.io import _native
 from roamlet.patch import forks
 from roamlet.patch._after_import import after_import
@@ -230,10 +230,11 @@ _originals_invoke: Callable[[], Callable[[threading.Thread], None]] = threading.
 
 
 def _interrupt_main() -> bool:
-    """Raise KeyboardInterrupt in the main tasklet: its handler runs in whichever tasklet is running. False where that is main."""
-    if getcurrent().is_main or not os_threads.in_main_thread():
+    """Raise KeyboardInterrupt in the main program: its handler runs in whichever tasklet is running. False where that is it."""
+    main = forks.main_tasklet()
+    if getcurrent() is main or not os_threads.in_main_thread():
         return False
-    getmain().throw(KeyboardInterrupt, pending=True)
+    main.throw(KeyboardInterrupt, pending=True)
     return True
 
 
