@@ -141,8 +141,8 @@ class _Found:
                 for address, way in untrusted["routes"].items()
             },
             settings={setting: value.maybe(Untrusted.name) for setting, value in untrusted["settings"].items()},
-            before=Counters.from_plain(untrusted["before"]),
-            after=Counters.from_plain(untrusted["after"]),
+            before=untrusted["before"].read(Counters),
+            after=untrusted["after"].read(Counters),
             clock=clock[0],
             clock_within=clock[1],
             handshakes=tuple(sight for sight in self._handshakes if sight.site == name),
@@ -221,8 +221,4 @@ def _known(probes: Mapping[int, Probe], untrusted: Untrusted, answer: Untrusted)
 def _way(untrusted: Untrusted) -> Way:
     if "error" in untrusted:
         return Way(None)
-    return Way(
-        dev=untrusted["dev"].maybe(Untrusted.name),
-        via=untrusted["via"].maybe(Untrusted.address),
-        mtu=untrusted["mtu"].maybe(lambda one: one.whole(0, 1 << 31)),
-    )
+    return untrusted.read(Way)

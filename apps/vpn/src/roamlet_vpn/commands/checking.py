@@ -111,7 +111,7 @@ def _under_load(
     arguments = {name: (ports.get(name),) for name in sites}
     for name, answer in servers.each(counters.counters, arguments).items():
         try:
-            after = Counters.from_plain(Untrusted(answer.value, f"the counters of {name}"))
+            after = Untrusted(answer.value, f"the counters of {name}").read(Counters)
         except FactsError:
             continue  # what was measured before it stays
         sites[name] = replace(sites[name], after=after)

@@ -53,14 +53,25 @@ empty and named in `missing`):
 IPv6 zones (fe80::1%eth0) are left out by the server; endpoints of IPv6 are written [2001:db8::1]:51820.
 """
 
-import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from roamlet_vpn.host import system
 from roamlet_vpn.model.network import Address, Endpoint, InterfaceAddress, Lan
 from roamlet_vpn.model.ssh_facts import SshFacts
-from roamlet_vpn.model.untrusted import FactsError, Untrusted
+from roamlet_vpn.model.untrusted import (
+    OPTIONAL,
+    Count,
+    FactsError,
+    Mode,
+    Mtu,
+    PublicKey,
+    Sha256,
+    Text,
+    Untrusted,
+    whole,
+)
 
 __all__ = [
     "Config",
@@ -78,55 +89,58 @@ __all__ = [
 VERSION = 1
 KEPT = system.KEPT
 
+Port = Annotated[int, whole(0, 65535)]
+Number = Annotated[int, whole(0, (1 << 32) - 1)]
+
 
 @dataclass(frozen=True)
 class LivePeer:
     """A peer as `wg show` has it."""
 
-    public_key: str
+    public_key: PublicKey
     preshared: bool
     endpoint: Endpoint | None
     allowed_ips: tuple[Lan, ...]
     handshake_age: float | None  # seconds; None: there has been none
-    rx: int  # bytes
-    tx: int
-    keepalive: int | None  # seconds
+    rx: Count  # bytes
+    tx: Count
+    keepalive: Annotated[int, whole(1, 65535)] | None  # seconds
 
 
 @dataclass(frozen=True)
 class Interface:
     """The tunnel interface as it runs."""
 
-    public_key: str | None
-    listen_port: int
-    mtu: int
+    public_key: PublicKey | None
+    listen_port: Port
+    mtu: Mtu
     up: bool
     addresses: tuple[InterfaceAddress, ...]
     peers: tuple[LivePeer, ...]
-    fwmark: int | None = None
+    fwmark: Number | None = None
 
 
 @dataclass(frozen=True)
 class Config:
     """The configuration file, its keys replaced."""
 
-    text: str
-    public_key: str | None
-    mode: int
-    uid: int
+    text: Text
+    public_key: PublicKey | None
+    mode: Mode
+    uid: Annotated[int, whole(0, 1 << 32)]
     mtime: float
-    sha256: str
+    sha256: Sha256
 
 
 @dataclass(frozen=True)
 class Device:
     """Any network device of the server."""
 
-    mtu: int
+    mtu: Mtu
     up: bool
     kind: str
     addresses: tuple[InterfaceAddress, ...]
-    accept_ra: int | None = None
+    accept_ra: Annotated[int, whole(0, 255)] | None = None
 
 
 @dataclass(frozen=True)
@@ -136,8 +150,8 @@ class Route:
     to: Lan
     via: Address | None
     dev: str | None
-    metric: int | None
-    mtu: int | None
+    metric: Number | None
+    mtu: Mtu | None
     source: Address | None = None
     protocol: str = ""
     scope: str = ""
@@ -157,8 +171,8 @@ class OtherInterface:
     """A WireGuard interface of the server that is not this network's."""
 
     name: str
-    public_key: str | None
-    listen_port: int
+    public_key: PublicKey | None
+    listen_port: Port
     allowed_ips: tuple[Lan, ...]
 
 
@@ -176,7 +190,7 @@ class Listener:
     """A UDP socket."""
 
     address: Address
-    port: int
+    port: Port
     process: str | None
 
 
@@ -184,8 +198,8 @@ class Listener:
 class Key:
     """The public half of a private key that waits in a file of its own."""
 
-    public_key: str | None
-    mode: int
+    public_key: PublicKey | None
+    mode: Mode
 
 
 @dataclass(frozen=True)
@@ -194,6 +208,27 @@ class Rollback:
 
     token: str
     seconds_left: float
+
+
+def _interface(untrusted: Untrusted) -> Interface:
+    interface = untrusted.read(Interface)
+    if len({peer.public_key for peer in interface.peers}) < len(interface.peers):
+        raise FactsError(
+            f"{untrusted.where}, peers: one key stands there twice; no interface has that, and it is not believed"
+        )
+    return interface
+
+
+def _route(untrusted: Untrusted) -> Route:
+    family = untrusted["family"].whole(4, 6)
+    if untrusted["to"].value == "default":
+        assert isinstance(untrusted.value, dict)  # since it has a family
+        untrusted = Untrusted({**untrusted.value, "to": "::/0" if family == 6 else "0.0.0.0/0"}, untrusted.where)
+    return untrusted.read(Route)
+
+
+def _forwarding(untrusted: Untrusted) -> Mapping[int, Forwarding]:
+    return {4: untrusted["ipv4"].read(Forwarding), 6: untrusted["ipv6"].read(Forwarding)}
 
 
 @dataclass(frozen=True)
@@ -210,19 +245,19 @@ class Facts:
     tools: Mapping[str, str | None]
     wireguard: str | None
     devices: Mapping[str, Device]
-    routes: tuple[Route, ...]
-    forwarding: Mapping[int, Forwarding]  # by 4 and 6
-    interface: Interface | None
+    routes: tuple[Annotated[Route, _route], ...]
+    forwarding: Annotated[Mapping[int, Forwarding], _forwarding]  # by 4 and 6
+    interface: Annotated[Interface, _interface] | None
     config: Config | None
     waiting_key: Key | None
     other_interfaces: tuple[OtherInterface, ...]
     unit: Unit | None
     listeners: tuple[Listener, ...]
     rollback: Rollback | None
-    resolved: Mapping[str, tuple[Address, ...]] = field(default_factory=dict)
+    resolved: Mapping[str, tuple[Address, ...]] = field(default_factory=dict, metadata=OPTIONAL)
     missing: Mapping[str, str] = field(default_factory=dict)
-    follows_names: bool | None = None
-    ssh: SshFacts | None = None
+    follows_names: bool | None = field(default=None, metadata=OPTIONAL)
+    ssh: SshFacts | None = field(default=None, metadata=OPTIONAL)
 
     @property
     def public_key(self) -> str | None:
@@ -242,132 +277,4 @@ class Facts:
                 f"the facts of {server} have version {top['version'].value!r}, and this roamlet reads {VERSION}: "
                 "it was gathered by another roamlet. Run the same one on both sides of the pipe."
             )
-        forwarding = top["forwarding"]
-        return cls(
-            hostname=top["hostname"].name(),
-            time=top["time"].number(),
-            kernel=top["kernel"].name(),
-            os=top["os"].name(),
-            python=top["python"].name(),
-            is_root=top["is_root"].flag(),
-            systemd=top["systemd"].flag(),
-            tools={name: tool.maybe(Untrusted.name) for name, tool in top["tools"].items()},
-            wireguard=top["wireguard"].maybe(Untrusted.name),
-            devices={name: _device(device) for name, device in top["devices"].items()},
-            routes=tuple(_route(route) for route in top["routes"].each()),
-            forwarding={4: _forwarding(forwarding["ipv4"]), 6: _forwarding(forwarding["ipv6"])},
-            interface=top["interface"].maybe(_interface),
-            config=top["config"].maybe(_config),
-            waiting_key=top["waiting_key"].maybe(_key),
-            other_interfaces=tuple(_other(other) for other in top["other_interfaces"].each()),
-            unit=top["unit"].maybe(_unit),
-            listeners=tuple(_listener(listener) for listener in top["listeners"].each()),
-            rollback=top["rollback"].maybe(_rollback),
-            resolved={
-                name: tuple(address.address() for address in addresses.each())
-                for name, addresses in (top["resolved"].items() if "resolved" in top else ())
-            },
-            missing={name: why.name() for name, why in top["missing"].items()},
-            follows_names=top["follows_names"].maybe(Untrusted.flag) if "follows_names" in top else None,
-            ssh=top["ssh"].maybe(SshFacts.from_untrusted) if "ssh" in top else None,
-        )
-
-
-def _peer(untrusted: Untrusted) -> LivePeer:
-    return LivePeer(
-        public_key=untrusted["public_key"].key(),
-        preshared=untrusted["preshared"].flag(),
-        endpoint=untrusted["endpoint"].maybe(Untrusted.endpoint),
-        allowed_ips=untrusted["allowed_ips"].lans(),
-        handshake_age=untrusted["handshake_age"].maybe(Untrusted.number),
-        rx=untrusted["rx"].whole(0, 1 << 64),
-        tx=untrusted["tx"].whole(0, 1 << 64),
-        keepalive=untrusted["keepalive"].maybe(lambda one: one.whole(1, 65535)),
-    )
-
-
-def _interface(untrusted: Untrusted) -> Interface:
-    peers = tuple(_peer(peer) for peer in untrusted["peers"].each())
-    if len({peer.public_key for peer in peers}) < len(peers):
-        raise FactsError(
-            f"{untrusted.where}, peers: one key stands there twice; no interface has that, and it is not believed"
-        )
-    return Interface(
-        public_key=untrusted["public_key"].maybe(Untrusted.key),
-        listen_port=untrusted["listen_port"].whole(0, 65535),
-        mtu=untrusted["mtu"].whole(0, 1 << 31),
-        up=untrusted["up"].flag(),
-        addresses=untrusted["addresses"].interfaces(),
-        peers=peers,
-        fwmark=untrusted["fwmark"].maybe(lambda one: one.whole(0, (1 << 32) - 1)),
-    )
-
-
-def _config(untrusted: Untrusted) -> Config:
-    return Config(
-        text=untrusted["text"].text(),
-        public_key=untrusted["public_key"].maybe(Untrusted.key),
-        mode=untrusted["mode"].whole(0, 0o7777),
-        uid=untrusted["uid"].whole(0, 1 << 32),
-        mtime=untrusted["mtime"].number(),
-        sha256=untrusted["sha256"].sha256(),
-    )
-
-
-def _device(untrusted: Untrusted) -> Device:
-    return Device(
-        mtu=untrusted["mtu"].whole(0, 1 << 31),
-        up=untrusted["up"].flag(),
-        kind=untrusted["kind"].name(),
-        addresses=untrusted["addresses"].interfaces(),
-        accept_ra=untrusted["accept_ra"].maybe(lambda one: one.whole(0, 255)),
-    )
-
-
-def _route(untrusted: Untrusted) -> Route:
-    family = untrusted["family"].whole(4, 6)
-    to = untrusted["to"]
-    return Route(
-        to=ipaddress.ip_network("::/0" if family == 6 else "0.0.0.0/0") if to.value == "default" else to.lan(),
-        via=untrusted["via"].maybe(Untrusted.address),
-        dev=untrusted["dev"].maybe(Untrusted.name),
-        metric=untrusted["metric"].maybe(lambda one: one.whole(0, (1 << 32) - 1)),
-        mtu=untrusted["mtu"].maybe(lambda one: one.whole(0, 1 << 31)),
-        source=untrusted["source"].maybe(Untrusted.address),
-        protocol=untrusted["protocol"].name(),
-        scope=untrusted["scope"].name(),
-        type=untrusted["type"].name(),
-    )
-
-
-def _forwarding(untrusted: Untrusted) -> Forwarding:
-    return Forwarding(live=untrusted["live"].maybe(Untrusted.flag), persistent=untrusted["persistent"].flag())
-
-
-def _key(untrusted: Untrusted) -> Key:
-    return Key(public_key=untrusted["public_key"].maybe(Untrusted.key), mode=untrusted["mode"].whole(0, 0o7777))
-
-
-def _other(untrusted: Untrusted) -> OtherInterface:
-    return OtherInterface(
-        name=untrusted["name"].name(),
-        public_key=untrusted["public_key"].maybe(Untrusted.key),
-        listen_port=untrusted["listen_port"].whole(0, 65535),
-        allowed_ips=untrusted["allowed_ips"].lans(),
-    )
-
-
-def _unit(untrusted: Untrusted) -> Unit:
-    return Unit(name=untrusted["name"].name(), enabled=untrusted["enabled"].name(), active=untrusted["active"].name())
-
-
-def _listener(untrusted: Untrusted) -> Listener:
-    return Listener(
-        address=untrusted["address"].address(),
-        port=untrusted["port"].whole(0, 65535),
-        process=untrusted["process"].maybe(Untrusted.name),
-    )
-
-
-def _rollback(untrusted: Untrusted) -> Rollback:
-    return Rollback(token=untrusted["token"].name(), seconds_left=untrusted["seconds_left"].number())
+        return top.read(cls)

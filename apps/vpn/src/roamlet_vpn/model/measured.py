@@ -6,10 +6,10 @@ Measures nothing and judges nothing.
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
 from roamlet_vpn.model.network import Address
-from roamlet_vpn.model.untrusted import Untrusted
+from roamlet_vpn.model.untrusted import Count, Mtu, Untrusted
 
 __all__ = [
     "SIZES",
@@ -163,41 +163,29 @@ class Way:
 
     dev: str | None
     via: Address | None = None
-    mtu: int | None = None
+    mtu: Mtu | None = None
+
+
+def _pair(untrusted: Untrusted) -> tuple[int, int]:
+    both = untrusted.each()
+    if len(both) != 2:
+        raise untrusted.wrong("pair of numbers")
+    return both[0].read(Count), both[1].read(Count)
+
+
+Pair = Annotated[tuple[int, int], _pair]
 
 
 @dataclass(frozen=True)
 class Counters:
     """A server's counters at one moment; what it does not have is not there."""
 
-    devices: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    queues: Mapping[str, int] = field(default_factory=dict)
-    udp: Mapping[str, int] = field(default_factory=dict)
-    socket_drops: int | None = None
-    tracked: tuple[int, int] | None = None  # connections, and the most there can be
-    ssh: tuple[int, int] | None = None  # bytes sent by its ssh connections, and sent again
-
-    @classmethod
-    def from_plain(cls, untrusted: Untrusted) -> "Counters":
-        """Out of what host/check/counters.py sent. Raises FactsError."""
-
-        def counts(one: Untrusted) -> dict[str, int]:
-            return {name: value.whole(0, 1 << 64) for name, value in one.items()}
-
-        def pair(one: Untrusted) -> tuple[int, int]:
-            both = [value.whole(0, 1 << 64) for value in one.each()]
-            if len(both) != 2:
-                raise one.wrong("pair of numbers")
-            return both[0], both[1]
-
-        return cls(
-            devices={name: counts(device) for name, device in untrusted["devices"].items()},
-            queues=counts(untrusted["queues"]),
-            udp=counts(untrusted["udp"]),
-            socket_drops=untrusted["socket_drops"].maybe(lambda one: one.whole(0, 1 << 64)),
-            tracked=untrusted["tracked"].maybe(pair),
-            ssh=untrusted["ssh"].maybe(pair),
-        )
+    devices: Mapping[str, Mapping[str, Count]] = field(default_factory=dict)
+    queues: Mapping[str, Count] = field(default_factory=dict)
+    udp: Mapping[str, Count] = field(default_factory=dict)
+    socket_drops: Count | None = None
+    tracked: Pair | None = None  # connections, and the most there can be
+    ssh: Pair | None = None  # bytes sent by its ssh connections, and sent again
 
 
 @dataclass(frozen=True)
@@ -264,18 +252,7 @@ def chains(untrusted: Untrusted) -> tuple[Chain, ...]:
 
     Without chains whose names are no plain words, for which no command could be proposed.
     """
-    found = (
-        Chain(
-            tool=one["tool"].name(),
-            family=one["family"].name(),
-            table=one["table"].name(),
-            name=one["name"].name(),
-            hook=one["hook"].name(),
-            drops=one["drops"].flag(),
-            rewrites=one["rewrites"].flag(),
-        )
-        for one in untrusted.each()
-    )
+    found = (one.read(Chain) for one in untrusted.each())
     return tuple(
         one
         for one in found

@@ -21,9 +21,10 @@ The shape, `ssh` in the facts (host/tunnel_facts.py makes it); what could not be
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 from roamlet_vpn.model.network import Address
-from roamlet_vpn.model.untrusted import Untrusted
+from roamlet_vpn.model.untrusted import Count, Mode, Sha256, Text, Untrusted, whole
 
 __all__ = ["SshDevice", "SshEnd", "SshFacts", "SshFile"]
 
@@ -31,12 +32,22 @@ __all__ = ["SshDevice", "SshEnd", "SshFacts", "SshFile"]
 KEY = re.compile(r"(ssh-(ed25519|rsa)|ecdsa-sha2-nistp(256|384|521)) [A-Za-z0-9+/]{40,2000}={0,2}")
 
 
+def _key(untrusted: Untrusted) -> str:
+    text = untrusted.name()
+    if not KEY.fullmatch(text):
+        raise untrusted.wrong("public key of ssh")
+    return text
+
+
+PublicKey = Annotated[str, _key]
+
+
 @dataclass(frozen=True)
 class SshFile:
     """A file on the server."""
 
-    text: str
-    sha256: str
+    text: Text
+    sha256: Sha256
 
 
 @dataclass(frozen=True)
@@ -49,16 +60,20 @@ class SshEnd:
     said: str | None
 
 
+def _ends(untrusted: Untrusted) -> tuple[Address, Address | None]:
+    return untrusted["local"].address(), untrusted["peer"].maybe(Untrusted.address)
+
+
 @dataclass(frozen=True)
 class SshDevice:
     """A tun device."""
 
     user: str | None
-    queue: int  # packets
+    queue: Annotated[int, whole(0, 1 << 32)]  # packets
     carrier: bool
-    rx: int  # bytes
-    tx: int
-    addresses: tuple[tuple[Address, Address | None], ...]  # its own, and the one at the other end
+    rx: Count  # bytes
+    tx: Count
+    addresses: tuple[Annotated[tuple[Address, Address | None], _ends], ...]  # its own, and the one at the other end
 
 
 @dataclass(frozen=True)
@@ -66,60 +81,15 @@ class SshFacts:
     """All of it."""
 
     user: bool
-    key: str | None
-    key_mode: int | None
-    waiting_key: str | None
-    host_keys: tuple[str, ...]
+    key: PublicKey | None
+    key_mode: Mode | None
+    waiting_key: PublicKey | None
+    host_keys: tuple[PublicKey, ...]
     files: Mapping[str, SshFile]
     ends: Mapping[str, SshEnd]
     devices: Mapping[str, SshDevice]
-
-    @classmethod
-    def from_untrusted(cls, untrusted: Untrusted) -> "SshFacts":
-        """Raises FactsError."""
-        return cls(
-            user=untrusted["user"].flag(),
-            key=untrusted["key"].maybe(_key),
-            key_mode=untrusted["key_mode"].maybe(lambda one: one.whole(0, 0o7777)),
-            waiting_key=untrusted["waiting_key"].maybe(_key),
-            host_keys=tuple(_key(one) for one in untrusted["host_keys"].each()),
-            files={
-                name: SshFile(one["text"].text(), one["sha256"].sha256()) for name, one in untrusted["files"].items()
-            },
-            ends={name: _end(one) for name, one in untrusted["ends"].items()},
-            devices={name: _device(one) for name, one in untrusted["devices"].items()},
-        )
 
     @property
     def there(self) -> bool:
         """Whether anything of such tunnels is on the server."""
         return bool(self.user or self.key or self.files or self.ends)
-
-
-def _key(untrusted: Untrusted) -> str:
-    text = untrusted.name()
-    if not KEY.fullmatch(text):
-        raise untrusted.wrong("public key of ssh")
-    return text
-
-
-def _end(untrusted: Untrusted) -> SshEnd:
-    return SshEnd(
-        enabled=untrusted["enabled"].maybe(Untrusted.name),
-        active=untrusted["active"].name(),
-        age=untrusted["age"].maybe(Untrusted.number),
-        said=untrusted["said"].maybe(Untrusted.name),
-    )
-
-
-def _device(untrusted: Untrusted) -> SshDevice:
-    return SshDevice(
-        user=untrusted["user"].maybe(Untrusted.name),
-        queue=untrusted["queue"].whole(0, 1 << 32),
-        carrier=untrusted["carrier"].flag(),
-        rx=untrusted["rx"].whole(0, 1 << 64),
-        tx=untrusted["tx"].whole(0, 1 << 64),
-        addresses=tuple(
-            (one["local"].address(), one["peer"].maybe(Untrusted.address)) for one in untrusted["addresses"].each()
-        ),
-    )

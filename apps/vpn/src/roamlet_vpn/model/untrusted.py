@@ -2,19 +2,24 @@
 
 import ipaddress
 import re
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache, partial, reduce
+from operator import or_
+from types import NoneType
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from roamlet_vpn.errors import VpnError
 from roamlet_vpn.host.system import is_key
 from roamlet_vpn.model.network import Address, Endpoint, InterfaceAddress, Lan
 
-__all__ = ["FactsError", "Untrusted"]
+__all__ = ["OPTIONAL", "Count", "FactsError", "Mode", "Mtu", "PublicKey", "Sha256", "Text", "Untrusted", "whole"]
 
 # More of one thing than any router of an office has: a claim that is longer is refused rather than kept.
 MOST = 10_000
 LONGEST_TEXT = 1 << 20
 LONGEST_NAME = 1000
+OPTIONAL = {"optional": True}  # in the metadata of a field: its key may be missing
 
 T = TypeVar("T")
 
@@ -44,6 +49,12 @@ class Untrusted:
         if key not in self.value:
             raise FactsError(f"{self.where}: {key!r} is not there; was it gathered by another version of roamlet?")
         return Untrusted(self.value[key], f"{self.where}, {key}")
+
+    def read(self, wanted: type[T]) -> T:
+        """A value of this type. A dataclass is a dict with the names of its fields; what Annotated adds to a type reads it."""
+        hint: Any = wanted
+        found: T = _reader(hint)(self)
+        return found
 
     def __contains__(self, key: str) -> bool:
         return isinstance(self.value, dict) and key in self.value
@@ -120,14 +131,7 @@ class Untrusted:
         except ValueError:
             raise self.wrong("network, such as 192.168.10.0/24") from None
 
-    def lans(self) -> tuple[Lan, ...]:
-        return tuple(one.lan() for one in self.each())
-
-    def interfaces(self) -> tuple[InterfaceAddress, ...]:
-        """A list of addresses, each with the length of its network."""
-        return tuple(one._interface() for one in self.each())
-
-    def _interface(self) -> InterfaceAddress:
+    def interface(self) -> InterfaceAddress:
         try:
             return ipaddress.ip_interface(self.name())
         except ValueError:
@@ -139,3 +143,50 @@ class Untrusted:
         if match is None or int(match[3]) > 65535:
             raise self.wrong("endpoint, such as 198.51.100.2:51820")
         return Endpoint(str(Untrusted(match[1] or match[2], self.where).address()), int(match[3]))
+
+
+def whole(lowest: int, highest: int) -> Callable[[Untrusted], int]:
+    """What reads an int of this range."""
+    return partial(Untrusted.whole, lowest=lowest, highest=highest)
+
+
+Count = Annotated[int, whole(0, 1 << 64)]
+Mode = Annotated[int, whole(0, 0o7777)]
+Mtu = Annotated[int, whole(0, 1 << 31)]
+PublicKey = Annotated[str, Untrusted.key]
+Sha256 = Annotated[str, Untrusted.sha256]
+Text = Annotated[str, Untrusted.text]
+
+_READERS: dict[Any, Callable[[Untrusted], Any]] = {
+    bool: Untrusted.flag,
+    float: Untrusted.number,
+    str: Untrusted.name,
+    Address: Untrusted.address,
+    Lan: Untrusted.lan,
+    InterfaceAddress: Untrusted.interface,
+    Endpoint: Untrusted.endpoint,
+}
+
+
+@cache
+def _reader(wanted: Any) -> Callable[[Untrusted], Any]:
+    if wanted in _READERS:
+        return _READERS[wanted]
+    args = get_args(wanted)
+    if get_origin(wanted) is Annotated:
+        return args[1]  # type: ignore[no-any-return]
+    if isinstance(wanted, type) and is_dataclass(wanted):
+        hints = get_type_hints(wanted, include_extras=True)
+        readers = {one.name: (_reader(hints[one.name]), one.metadata) for one in fields(wanted)}
+        return lambda found: wanted(
+            **{name: read(found[name]) for name, (read, how) in readers.items() if how != OPTIONAL or name in found}
+        )
+    if NoneType in args:
+        read = _reader(reduce(or_, (arg for arg in args if arg is not NoneType)))
+        return lambda found: found.maybe(read)
+    if get_origin(wanted) is Mapping:
+        read = _reader(args[1])
+        return lambda found: {name: read(one) for name, one in found.items()}
+    assert get_origin(wanted) is tuple and args[1:] == (...,), wanted
+    read = _reader(args[0])
+    return lambda found: tuple(read(one) for one in found.each())
