@@ -132,6 +132,29 @@ def test_each_task_gives_what_it_gives_over_ssh(prepared):
     assert [(found, expected) for expected, found in zip(stock, ours, strict=True) if found != expected] == []
 
 
+@pytest.mark.playbook
+def test_on_the_controller_everything_starts_in_the_folder_of_the_playbook(playing):
+    (playing.folder / "in$ner").mkdir()
+    tasks = """
+- hosts: all
+  gather_facts: false
+  tasks:
+  - {name: module, command: pwd}
+  - {name: shell, shell: pwd}
+  - {name: job, command: pwd, async: 20, poll: 1}
+"""
+    (playing.folder / "in$ner/inner.yml").write_text(tasks.replace("name: ", "name: inner "))
+    text = f"{tasks}\n- import_playbook: in$ner/inner.yml\n"
+    given = []
+    for connection in ("local", "roamlet.remote.local"):
+        played = playing.play(text, connection, "-vvv")
+        assert played.code == 0, played.text
+        given.append([(name, result["stdout"]) for name, _, result in played.tasks])
+    assert given[1] == given[0]
+    assert given[0][0] == ("module", str(playing.folder))
+    assert "BY ROAMLET" in played.text
+
+
 def test_modules_go_to_the_warm_python_and_the_rest_runs_as_it_is(prepared):
     place = prepared.folder / "ours"
     place.mkdir()

@@ -6,6 +6,7 @@ the command that it is, as ssh would run it. Where there is no Python for roamle
 
 import os
 import secrets
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import parent_process
@@ -66,6 +67,10 @@ class RoamletConnection(Stacked):
     def target(self) -> Target | None:
         """What the broker is to open, as hosts.py reads it; None where roamlet cannot: core's own plugin is used then."""
         raise NotImplementedError
+
+    def starts_in(self) -> str:
+        """The folder that modules start in; empty for the home folder of the account."""
+        return ""
 
     def shown(self, target: Target) -> str:
         """What -vvv says about how `target` is reached; empty where that is nothing that can be typed."""
@@ -214,7 +219,7 @@ class RoamletConnection(Stacked):
 
     def _run_module(self, module: ansiballz.ModuleRun, command: plain.Command, become: Any) -> Output | None:
         """What the module gave; None when the zygote has refused it, and nothing ran."""
-        zygote = command.zygote + _sign(become)
+        zygote = self.starts_in() + command.zygote + _sign(become)
         request = {
             "do": "module",
             "python": command.interpreter,
@@ -254,8 +259,9 @@ class RoamletConnection(Stacked):
         from roamlet_ansible.host import bootstrap, zygote_source
 
         nonce = secrets.token_hex(8)
+        start = commands.zygote_command(command, bootstrap(len(zygote_source()), nonce))
         return {
-            "start": commands.zygote_command(command, bootstrap(len(zygote_source()), nonce)),
+            "start": f"cd {shlex.quote(folder)} && {start}" if (folder := self.starts_in()) else start,
             "tty": command.escalation is not None and bool(become.require_tty),
             "nonce": nonce,
         }

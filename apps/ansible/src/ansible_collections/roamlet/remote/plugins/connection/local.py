@@ -1,5 +1,6 @@
 """ansible_connection: roamlet.remote.local."""
 
+import os
 import sys
 
 from ansible.plugins.connection.local import Connection as CoreConnection
@@ -50,6 +51,10 @@ class Connection(RoamletConnection, OverNothing):
             return {"kind": "local", "name": "localhost", "python": sys.executable, "timeout": 30.0}
         stay = {"environment": {}, "folder": None, "home": False}
         return {"kind": "local", "name": self._play_context.remote_addr, "python": None, "timeout": 30.0, "stay": stay}
+
+    def starts_in(self):
+        """The playbook's folder, which core sets before each command."""
+        return os.fsdecode(self.cwd) if self.cwd and self.via() is None else ""
 
     def _run_command(self, cmd, in_data, sudoable):
         kind = CoreConnection.exec_command if self.via() is None else RoamletConnection._run_command
