@@ -12,6 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+# Python's own options that are words.
+LONG = {"--check-hash-based-pycs", "--help-all", "--help-env", "--help-xoptions", "--version"}
+
 
 @dataclass(frozen=True)
 class Runner:
@@ -40,6 +43,17 @@ class Runner:
             sys.exit(0)
         before = _before(self.module, sys.orig_argv, arguments)
         arguments, variables = self._set(arguments)
+        if unknown := [each for each in _options(arguments) if each.startswith("--") and each not in LONG]:
+            own = [
+                "--help",
+                "--path",
+                *(name + "=" * bool(values) + "|".join(values) for name, (_, values) in self.settings.items()),
+            ]
+            print(
+                f"python -m {self.module}: {unknown[0]} is no option; those of its own, before Python's: {', '.join(own)}",
+                file=sys.stderr,
+            )
+            sys.exit(2)
         if not set(self.defeated_by).isdisjoint({*_options(arguments), *_options(before)}):
             print(self.defeated, file=sys.stderr)
             sys.exit(2)
@@ -67,13 +81,14 @@ class Runner:
 
 
 def _options(words: Sequence[str]) -> Iterator[str]:
-    """The letters of Python's own options in front of the program's name."""
+    """The letters of Python's own options in front of the program's name, and those that are words."""
     words = list(words)
     while words and words[0].startswith("-") and words[0] not in ("-", "--"):
         word = words.pop(0)
         if word == "--check-hash-based-pycs" and words:
             words.pop(0)
         if word.startswith("--"):
+            yield word.partition("=")[0]
             continue
         for at, letter in enumerate(word[1:], 2):
             if letter in "cm":  # what follows is the program

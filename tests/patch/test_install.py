@@ -169,5 +169,13 @@ def test_a_fork_in_the_middle_leaves_both_processes_working(python, program):
     assert printed(python("program.py", PYTHONWARNINGS="ignore")) == "7\n"
 
 
+@pytest.mark.parametrize("call", [roamlet.patch.install, lambda **words: roamlet.patch.patched(**words).__enter__()])
+def test_an_area_that_there_is_not_is_named_beside_those_that_there_are(call):
+    with pytest.raises(
+        TypeError, match=r"roamlet.patch has no dsn, socket: there are sockets, dns, .*threads, strict$"
+    ):
+        call(socket=False, dsn=False, tls=False)
+
+
 def test_this_process_is_not_patched():
     assert roamlet.patch.installed() == frozenset() and subprocess.Popen.__module__ == "subprocess"

@@ -42,6 +42,24 @@ def test_options_that_would_defeat_it_are_refused(python, words):
     assert (done.returncode, done.stdout) == (2, "") and "roamlet.patch.install()" in done.stderr
 
 
+@pytest.mark.parametrize(
+    "words", [("--stirct", "-c", SHOW), ("--pipes", "--stirct=1", "-c", SHOW), ("-B", "--stirct", "program.py")]
+)
+def test_an_option_that_there_is_not_is_named_beside_those_that_there_are(python, words):
+    done = python(*PATCH, *words)
+    assert (done.returncode, done.stdout, done.stderr) == (
+        2,
+        "",
+        "python -m roamlet.patch: --stirct is no option; those of its own, before Python's: --help, --path, --strict, --pipes, "
+        "--local, --threads=os|tasklets\n",
+    )
+
+
+def test_options_of_python_that_are_words_are_left_to_it(python):
+    assert printed(python(*PATCH, "--pipes", "--check-hash-based-pycs", "never", "-c", "print(1)", "--stirct")) == "1\n"
+    assert printed(python(*PATCH, "--version")).startswith("Python 3.")
+
+
 def test_help_and_the_folder(python):
     assert printed(python(*PATCH, "--help")).startswith("usage: python -m roamlet.patch ")
     assert printed(python(*PATCH, "--path")) == FOLDER + "\n"

@@ -376,7 +376,7 @@ class Asynchronous:
 
 @pytest.mark.parametrize("name", ["method", "generator"])
 def test_an_async_function_is_refused(name):
-    with pytest.raises(TypeError, match=rf"plain function.*{name}.* is async: .*call_async\(lambda: asyncio\.run"):
+    with pytest.raises(TypeError, match=rf"plain function.*{name}.* is async: .*roamlet\.aio\.await_\(function\(\)\)"):
         roamlet.spawn(getattr(Asynchronous(), name))
 
 

@@ -6,9 +6,11 @@ http.client, smtplib. What was replaced is put back by uninstall().
 """
 
 from roamlet.patch._install import Options, OtherPatch, Status, install, installed, patched, status, uninstall
+from roamlet.patch.areas.libraries import BlockingLibraryWarning
 from roamlet.patch.early import Early, EarlyImport, EarlyImportWarning
 
 __all__ = [
+    "BlockingLibraryWarning",
     "Early",
     "EarlyImport",
     "EarlyImportWarning",

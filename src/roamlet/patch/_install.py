@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import RLock
-from typing import Literal, TypedDict, Unpack
+from typing import Literal, Never, TypedDict, Unpack
 
 from roamlet.core import RoamletError
 from roamlet.patch.areas import AREAS, Area
@@ -73,6 +73,7 @@ def install(
     local: bool = False,
     threads: Threads = "os",
     strict: bool = False,
+    **unknown: Never,
 ) -> None:
     """Make these areas of the standard library block the calling tasklet instead of its thread, in all threads.
 
@@ -102,11 +103,16 @@ def install(
         local=local,
         threads=threads,
         strict=strict,
+        **unknown,
     )
 
 
 def _install(*, stacklevel: int, strict: bool = False, threads: Threads = "os", **areas: bool) -> None:
     """What install() does; a warning is for the caller that is so many frames above."""
+    if unknown := areas.keys() - Options.__annotations__.keys():
+        raise TypeError(
+            f"roamlet.patch has no {', '.join(sorted(unknown))}: there are {', '.join(Options.__annotations__)}"
+        )
     wanted = {"pipes": False, "local": False, **areas, **_wanted_for(threads, areas)}
     with _lock:
         _refuse_other_patches()

@@ -120,7 +120,7 @@ class Body(Generic[T]):
         if isinstance(code, CodeType) and code.co_flags & COROUTINES:
             raise TypeError(
                 f"{caller}() takes a plain function, which may block; {function!r} is async: write it with `def` and without "
-                "`await`, or run it on a worker thread: roamlet.call_async(lambda: asyncio.run(function()))"
+                "`await`, or wait for its coroutine in a function: roamlet.aio.await_(function())"
             )
         self.function = function
         self.args = args if type(args) is tuple else arguments(args, caller)
