@@ -425,6 +425,32 @@ def test_tls_and_a_client_that_speaks_none(gunicorn, certificates):
     assert "Traceback" not in server.end()
 
 
+def test_a_connection_that_is_opened_as_the_worker_stops_is_served_its_first_request(gunicorn, certificates):
+    server = gunicorn("--certfile", str(certificates / "server.pem"), "--keyfile", str(certificates / "server.key"))
+    context = ssl.create_default_context(cafile=str(certificates / "ca.pem"))
+    with server.connect() as late, context.wrap_socket(server.connect(), server_hostname="roamlet.test") as idle:
+        assert get(idle, "/one") == (200, b"hello /one")
+        os.kill(server.worker, signal.SIGTERM)
+        assert is_closed(idle)
+        with context.wrap_socket(late, server_hostname="roamlet.test") as connection:
+            assert get(connection, "/pid") == (200, str(server.worker).encode())
+    assert "Socket error" not in server.end()
+
+
+def test_hundreds_of_idle_connections_are_closed_at_a_stop(gunicorn):
+    server = gunicorn("--keep-alive", "100")
+    idle = [server.connect() for _ in range(400)]
+    for connection in idle:
+        assert get(connection, "/one")[0] == 200
+    os.kill(server.worker, signal.SIGTERM)
+    for connection in idle:
+        with connection:
+            assert is_closed(connection)
+    server.until("Worker exiting")
+    log = server.end()
+    assert "Traceback" not in log and "graceful timeout" not in log
+
+
 def test_several_listeners_one_of_them_a_path(gunicorn):
     server = gunicorn("-b", "127.0.0.1:0", "-b", "unix:here", "-b", "127.0.0.1:0", "--worker-connections", "1")
     for number in range(3):

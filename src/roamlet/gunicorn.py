@@ -30,13 +30,18 @@ _HEARTBEAT, _LAST_SECONDS = 1.0, 1.0
 class _Connection:
     """What the worker knows of a connection while its tasklet serves it."""
 
-    __slots__ = ("client", "handled", "opening", "waiting")
+    __slots__ = ("client", "handled", "name", "opening", "waiting")
 
-    def __init__(self, client: Any, opening_seconds: float | None) -> None:
+    def __init__(self, client: Any, name: Any, opening_seconds: float | None) -> None:
         self.client = client
+        self.name = name  # of its listener
         self.opening = CancelScope(opening_seconds, name="roamlet.gunicorn.Worker.opening_seconds")
         self.handled = 0  # requests
         self.waiting: CancelScope | None = None  # where the next request is read
+
+    def getsockname(self) -> Any:
+        """What gunicorn asks the listener for, which may be closed by then."""
+        return self.name
 
 
 class Worker(AsyncWorker):  # type: ignore[misc] # gunicorn has no types
@@ -192,8 +197,10 @@ class Worker(AsyncWorker):  # type: ignore[misc] # gunicorn has no types
 
     def _end_idle_connections(self) -> None:
         """Close those between two requests, which lose nothing by it. A new connection is served its first request."""
-        for each in self._connections.values():
-            if each.waiting is not None and each.handled and not _has_sent(each.client):
+        for each in list(self._connections.values()):
+            if each.waiting is None or not each.handled or _has_sent(each.client):
+                continue
+            if each.waiting is not None:  # _has_sent() may switch
                 each.waiting.cancel()
 
     # ---- accepting ----
@@ -201,6 +208,7 @@ class Worker(AsyncWorker):  # type: ignore[misc] # gunicorn has no types
     def _accept(self, listener: socket.socket) -> None:
         try:
             listener.setblocking(False)
+            name = listener.getsockname()
             while True:
                 wait_readable(listener.fileno())
                 self._free.acquire()  # the backlog is the kernel's meanwhile
@@ -212,7 +220,7 @@ class Worker(AsyncWorker):  # type: ignore[misc] # gunicorn has no types
                         self._free.release()
                 if accepted is not None:
                     serving = tasklet(self._serve)
-                    self._connections[serving] = _Connection(accepted[0], self.opening_seconds)
+                    self._connections[serving] = _Connection(accepted[0], name, self.opening_seconds)
                     serving(listener, *accepted)
                     del accepted, serving
                 schedule()  # it begins before the next one is taken: another worker may be idle
@@ -259,6 +267,7 @@ class Worker(AsyncWorker):  # type: ignore[misc] # gunicorn has no types
     def handle(self, listener: Any, client: Any, addr: Any) -> None:
         """Serve the requests of a connection, in its tasklet."""
         client.setblocking(True)
+        connection = self._connections[getcurrent()]
         if self._tls is not None:
             try:
                 client = self._tls.wrap_socket(
@@ -267,8 +276,13 @@ class Worker(AsyncWorker):  # type: ignore[misc] # gunicorn has no types
             except OSError as error:
                 self.log.debug("TLS handshake with %s failed: %s", addr, error)
                 return
-            self._connections[getcurrent()].client = client
-        super().handle(listener, client, addr)
+            connection.client = client
+        super().handle(connection, client, addr)
+
+    def handle_http2(self, *args: Any, **kwargs: Any) -> None:
+        """Serve the requests of an HTTP/2 connection; gunicorn limits their times."""
+        self._connections[getcurrent()].opening.reschedule(None)
+        super().handle_http2(*args, **kwargs)
 
     def timeout_ctx(self) -> CancelScope:
         """gunicorn reads a request's headers in it. It ends quietly when the time is over: no request came."""

@@ -256,6 +256,20 @@ def test_a_job_that_always_submits_another_one_holds_up_no_thread(ran):
     )
 
 
+def test_run_returns_while_the_workers_of_an_executor_are_idle(ran):
+    assert (
+        ran("""\
+        from concurrent.futures import ThreadPoolExecutor
+        pool, results = ThreadPoolExecutor(2), []
+        for number in range(4):
+            pool.submit(lambda number=number: (time.sleep(0.001), results.append(number)))
+        roamlet.run()
+        print(sorted(results), len(pool._threads))
+        """)
+        == "[0, 1, 2, 3] 2\n"
+    )
+
+
 def test_asyncios_executor_has_tasklets(ran):
     assert (
         ran("""\

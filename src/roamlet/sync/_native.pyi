@@ -180,6 +180,7 @@ class SimpleQueue(Generic[_T]):
     put() may be called from signal handlers and __del__ methods, also inside another put() of the same queue. Thread-safe.
     """
 
+    _idle: bool
     def __new__(cls, *args: Any, **kwargs: Any) -> Self: ...
     def get(self, block: bool = True, timeout: float | None = None) -> _T:
         """Take the first item, waiting for one at most `timeout` seconds.

@@ -23,7 +23,7 @@ from roamlet.patch import forks
 from roamlet.patch._after_import import after_import
 from roamlet.patch.changes import Changes
 from roamlet.patch.functions import stands_for
-from roamlet.sync import Lock, RLock, local
+from roamlet.sync import Lock, RLock, SimpleQueue, local
 
 _start_os_thread = _thread.start_new_thread
 _count_os_threads = _thread._count
@@ -71,7 +71,7 @@ def apply(changes: Changes) -> None:
         from roamlet.patch import _joinable  # what it stands on is not there before
 
         _joinable.apply(changes, cast(_joinable.Threads, sys.modules[__name__]))
-    after_import(changes, "concurrent.futures.thread", lambda module: _take_turns(changes, module._WorkItem))
+    after_import(changes, "concurrent.futures.thread", lambda module: _suit_executors(changes, module))
     changes.on_undo(_leave_running)
     forks.want()
     changes.on_undo(forks.unwant)
@@ -88,16 +88,23 @@ def _before_313(changes: Changes) -> None:
     changes.replace(threading, "_DummyThread", _dummy_thread())
 
 
-def _take_turns(changes: Changes, item: Any) -> None:
-    """Let others run between an executor's jobs: from CPython 3.13 on it takes one after the other without a wait."""
-    original = item.run
+def _suit_executors(changes: Changes, module: Any) -> None:
+    """Let others run between jobs, which CPython 3.12 takes without a wait, and let run() return while idle workers wait."""
+    init, run_job = module.ThreadPoolExecutor.__init__, module._WorkItem.run
 
-    @functools.wraps(original)
+    @functools.wraps(init)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        if isinstance(self._work_queue, SimpleQueue):
+            self._work_queue._idle = True
+
+    @functools.wraps(run_job)
     def run(*args: Any) -> None:
-        original(*args)
+        run_job(*args)
         _native.let_others_run()
 
-    changes.replace(item, "run", run)
+    changes.replace(module.ThreadPoolExecutor, "__init__", __init__)
+    changes.replace(module._WorkItem, "run", run)
 
 
 # ---- starting and ending ----

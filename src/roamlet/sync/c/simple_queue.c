@@ -46,7 +46,7 @@ simple_queue_wait(SimpleQueue *self, int64_t deadline, PyObject *const *operands
 {
     int place = 0;
     while (self->count == 0) {
-        int how = wait_in(&self->queue, (PyObject *)self, deadline, wait_flags | place, operands);
+        int how = wait_in(&self->queue, (PyObject *)self, deadline, (self->idle ? 0 : wait_flags) | place, operands);
         if (how == ROAMLET_TIMED_OUT && self->count == 0) {
             PyErr_SetNone(Empty);
             return NULL;
@@ -215,6 +215,11 @@ static PyMethodDef SimpleQueue_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+static PyMemberDef SimpleQueue_members[] = {
+    {"_idle", T_BOOL, offsetof(SimpleQueue, idle), 0, NULL}, /* its waits keep no run() from returning, whatever wait_for_signals() says */
+    {NULL},
+};
+
 static PyTypeObject SimpleQueue_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "roamlet.sync.SimpleQueue",
     .tp_doc = simple_queue_doc,
@@ -226,4 +231,5 @@ static PyTypeObject SimpleQueue_Type = {
     .tp_clear = SimpleQueue_clear,
     .tp_weaklistoffset = offsetof(SimpleQueue, weakrefs),
     .tp_methods = SimpleQueue_methods,
+    .tp_members = SimpleQueue_members,
 };

@@ -217,6 +217,7 @@ typedef struct {
     PyObject **items; /* a ring */
     size_t capacity, first, count;
     RoamletQueue queue; /* those who wait for an item */
+    char idle;
     PyObject *weakrefs;
 } SimpleQueue;
 
