@@ -25,7 +25,7 @@ KINDS = ("tasklets", "threads", "fds", "children", "objects", "references")
 ROAMLET = os.path.dirname(roamlet.__file__) + os.sep
 
 # Threads, children and what they have need a moment to end after whoever ended them has returned: this long at most.
-GRACE_SECONDS = 2.0
+GRACE_SECONDS = 10.0
 
 # roamlet's own daemon threads that outlive one use by design. Each name is documented where the thread is started.
 SERVICE_THREAD_PREFIX = "roamlet-service-"

@@ -43,6 +43,7 @@ def check_travel(work: Callable[[remote.Context], None], times: int) -> None:
         assert context.call(move_functions.there) == 0
 
 
+@pytest.mark.timeout(400)  # beside other work it took longer than 120 s
 @pytest.mark.parametrize("work", [moves, visits])
 def test_a_thousand_leave_nothing(work: Callable[[remote.Context], None]) -> None:
     check_travel(work, 1000)
