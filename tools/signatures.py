@@ -15,7 +15,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, is_typeddict
+from typing import Any, Never, is_typeddict
 
 from tools import marked
 
@@ -52,6 +52,8 @@ def signature(dotted: str, *, written_out: bool = True) -> str:
     if listed and listed[0].name == "self":
         del listed[0]
     for parameter in listed:
+        if parameter.annotation is Never:  # takes what is unknown to say so
+            continue
         if parameter.kind is kinds.KEYWORD_ONLY and not star:
             star = True
             parameters.append("*")

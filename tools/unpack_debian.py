@@ -67,13 +67,14 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def command(folder: Path, name: str) -> list[str]:
-    """The words that run the unpacked program `name`. Each program among them is an absolute path.
+    """The words that run the unpacked program `name`, or the last of those that match, where it is a pattern below `folder`.
 
+    Each program among the words is an absolute path.
     A stand-in of the name of any of these programs, first on PATH, is not taken for it. Raises CannotUnpack where the
     packages have no such program.
     """
-    for part in ("usr/sbin", "usr/bin", "sbin", "bin"):
-        program = folder / part / name
+    places = [folder / part / name for part in ("usr/sbin", "usr/bin", "sbin", "bin")]
+    for program in sorted(folder.glob(name), reverse=True) if "/" in name else places:
         if os.access(program, os.X_OK):
             break
     else:

@@ -1,6 +1,6 @@
 """tools/judges: modules whose tests pass, fail, hang and die, and the list of exceptions."""
 
-import socket
+import subprocess
 import sys
 import textwrap
 from dataclasses import replace
@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 
+from tools import servers
 from tools.judges import judging, report, suites
 from tools.judges.__main__ import MODULES, version_of
 
@@ -184,17 +185,38 @@ def test_a_suite_whose_arguments_pytest_refuses_is_unfinished(suite):
     assert (run.state, run.outcomes) == ("unfinished", {})
 
 
-def test_a_server_that_ends_at_once_is_named(suite, monkeypatch):
-    monkeypatch.setattr(suites.unpack_debian, "command", lambda folder, name: ["/bin/false"])
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        server = suites.Server("package", taken.getsockname()[1], ())
-        monkeypatch.setitem(suites.SERVERS, "redis-server", server)
-        with (
-            pytest.raises(RuntimeError, match="redis-server does not listen on port .* its status is 1"),
-            suites.server(replace(suite, server="redis-server")),
-        ):
-            pass
+def test_a_server_that_ends_at_once_is_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(servers, "program", lambda name, unpacked: (["/bin/false"], {}))
+    with (
+        pytest.raises(RuntimeError, match="redis-server does not start: its status is 1"),
+        servers.running("redis-server", tmp_path),
+    ):
+        pass
+
+
+def test_the_sources_of_a_suite_may_be_a_tag_of_a_repository(tmp_path, monkeypatch):
+    monkeypatch.setattr(suites, "FOLDER", tmp_path / "judged")
+    repository = tmp_path / "library"
+    repository.mkdir()
+
+    def git(*words):
+        subprocess.run(["git", "-c", "user.name=A", "-c", "user.email=a@b", *words], cwd=repository, check=True)
+
+    git("init", "-q")
+    for number in ("1", "2"):
+        (repository / "number").write_text(number)
+        git("add", "number")
+        git("commit", "-q", "-m", number)
+        git("tag", number)
+    suite = suites.Suite("library", "library==1", (), (), git=f"{repository.as_uri()}@1")
+    suites._unpack(suite)
+    assert (suite.sources / "number").read_text() == "1"
+
+
+def test_a_suite_has_the_variables_that_its_entry_names(suite):
+    (suite.sources / "test_ours.py").write_text("import os\ndef test_it(): assert os.environ['ADDRESS'] == 'a b'\n")
+    run = suites.run_suite(replace(suite, environment=("ADDRESS=a b",)), patch=None)
+    assert run.outcomes["test_ours.py::test_it"].outcome == "passed"
 
 
 @pytest.mark.parametrize(
@@ -202,7 +224,10 @@ def test_a_server_that_ends_at_once_is_named(suite, monkeypatch):
     [
         ('[a]\nsource = "a==1"\nneeds = []\n', r"\[a\] has source, needs, arguments"),
         ('[a]\nsource = "a==1"\nneeds = []\narguments = []\nother = 1\n', r"\[a\] has source, needs, arguments"),
-        ('[a]\nsource = "a==1"\nneeds = []\narguments = []\nserver = "b"\n', r"server is one of redis-server, not 'b'"),
+        (
+            '[a]\nsource = "a==1"\nneeds = []\narguments = []\nserver = "b"\n',
+            r"server is one of redis-server, postgresql, mariadb, not 'b'",
+        ),
     ],
 )
 def test_an_entry_of_the_list_of_suites_that_cannot_be_right_is_refused(tmp_path, text, said):

@@ -2,20 +2,17 @@
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tarfile
 import tempfile
-import time
 import tomllib
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
-from tools import unpack_debian
+from tools import servers
 from tools.judges.judging import Run, run_tests
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,20 +21,7 @@ INSIDE = Path(__file__).with_name("inside_pytest.py")
 FOLDER = ROOT / "build" / "judges-suites"
 UNPACKED = FOLDER / "servers"
 
-KEYS = {"source", "needs", "arguments", "extras", "server"}
-
-START = 10.0  # seconds that a server has until it listens
-
-
-class Server(NamedTuple):
-    """A program of Debian's that some suites want."""
-
-    package: str
-    port: int
-    arguments: tuple[str, ...]
-
-
-SERVERS = {"redis-server": Server("redis-server", 6379, ("--save", "", "--bind", "127.0.0.1", "--dir", "."))}
+KEYS = {"source", "needs", "arguments", "extras", "server", "git", "environment"}
 
 
 @dataclass(frozen=True)
@@ -54,7 +38,11 @@ class Suite:
     extras: str = ""
     """Extras of the library, with commas between."""
     server: str | None = None
-    """A key of SERVERS: what listens on its usual port of the loopback device meanwhile."""
+    """A key of servers.SERVERS: what listens on its usual port of the loopback device meanwhile."""
+    git: str | None = None
+    """The project's repository and a tag, ADDRESS@TAG, where the source distribution has no tests."""
+    environment: tuple[str, ...] = ()
+    """Variables of its processes, NAME=VALUE."""
 
     @property
     def folder(self) -> Path:
@@ -68,7 +56,7 @@ class Suite:
 
     @property
     def sources(self) -> Path:
-        """The unpacked source distribution."""
+        """The unpacked source distribution, or the clone."""
         return self.folder / "source"
 
 
@@ -78,9 +66,9 @@ def suites(path: Path = LIST) -> dict[str, Suite]:
     for name, entry in tomllib.loads(path.read_text("utf-8")).items():
         if set(entry) - KEYS or not {"source", "needs", "arguments"} <= set(entry):
             raise ValueError(f"{path}: [{name}] has source, needs, arguments and perhaps {', '.join(sorted(KEYS))}")
-        if "server" in entry and entry["server"] not in SERVERS:
-            raise ValueError(f"{path}: [{name}] server is one of {', '.join(SERVERS)}, not {entry['server']!r}")
-        lists = {key: tuple(entry[key]) for key in ("needs", "arguments")}
+        if "server" in entry and entry["server"] not in servers.SERVERS:
+            raise ValueError(f"{path}: [{name}] server is one of {', '.join(servers.SERVERS)}, not {entry['server']!r}")
+        lists = {key: tuple(entry[key]) for key in ("needs", "arguments", "environment") if key in entry}
         found[name] = Suite(name=name, **{**entry, **lists})
     return found
 
@@ -101,7 +89,7 @@ def prepare(suite: Suite, python: str) -> None:
         _unpack(suite)
         made.write_text(entry, "utf-8")
     if suite.server is not None:
-        unpack_debian.unpack(UNPACKED, sorted(each.package for each in SERVERS.values()))
+        servers.program(suite.server, UNPACKED / suite.server)
     configuration = suite.folder / "build.cfg"
     configuration.write_text(f"[build]\nbuild_base = {suite.folder}/built\n", "utf-8")
     _pip(suite, "install", "-q", "--no-deps", "--no-build-isolation", ".", DIST_EXTRA_CONFIG=str(configuration))
@@ -113,9 +101,15 @@ def _pip(suite: Suite, *words: str, **environment: str) -> None:
 
 
 def _unpack(suite: Suite) -> None:
-    """Its source distribution to its folder."""
+    """Its source distribution to its folder, or what the tag has."""
+    if suite.git is not None:
+        address, _, tag = suite.git.rpartition("@")
+        words = ["git", "-c", "advice.detachedHead=false", "clone", "-q", "--depth=1", "--branch", tag, address]
+        subprocess.run([*words, str(suite.sources)], check=True)
+        return
     with tempfile.TemporaryDirectory() as folder:
-        _pip(suite, "download", "-q", "--no-deps", "--no-binary", ":all:", "-d", folder, suite.source)
+        name = suite.source.partition("==")[0]  # what it takes to read its metadata may come as wheels
+        _pip(suite, "download", "-q", "--no-deps", "--no-binary", name, "-d", folder, suite.source)
         (archive,) = Path(folder).glob("*.tar.gz")
         with tarfile.open(archive) as members:
             members.extractall(folder, filter="data")
@@ -123,43 +117,12 @@ def _unpack(suite: Suite) -> None:
         shutil.move(unpacked, suite.sources)
 
 
-@contextmanager
-def server(suite: Suite) -> Iterator[None]:
-    """The server that the suite wants, on the loopback device of this network namespace; it ends with the block."""
-    if suite.server is None:
-        yield
-        return
-    which = SERVERS[suite.server]
-    with tempfile.TemporaryDirectory() as folder:
-        words = [*unpack_debian.command(UNPACKED, suite.server), *which.arguments]
-        environment = {**os.environ, **unpack_debian.environment(UNPACKED)}
-        quiet = subprocess.DEVNULL
-        process = subprocess.Popen(words, cwd=folder, env=environment, stdin=quiet, stdout=quiet, stderr=quiet)
-        _wait_for(process, which.port, suite.server)
-        try:
-            yield
-        finally:
-            process.terminate()
-            process.wait()
-
-
-def _wait_for(process: "subprocess.Popen[bytes]", port: int, name: str) -> None:
-    """Until it listens. RuntimeError when it has ended, or does not in time."""
-    end = time.monotonic() + START
-    while process.poll() is None and time.monotonic() < end:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    process.kill()
-    raise RuntimeError(f"{name} does not listen on port {port}: its status is {process.wait()}")
-
-
 def run_suite(suite: Suite, *, patch: Sequence[str] | None, only: Collection[str] | None = None) -> Run:
     """Run its tests with the stock or with the patched standard library, as judging.run_module does with a module."""
-    with server(suite):
-        script = [str(INSIDE), *suite.arguments]
-        return run_tests([suite.python], script, patch=patch, only=only, cwd=suite.sources)
+    server = servers.running(suite.server, UNPACKED / suite.server, listens=True) if suite.server else nullcontext()
+    with server:
+        command = ["env", *suite.environment, suite.python]
+        return run_tests(command, [str(INSIDE), *suite.arguments], patch=patch, only=only, cwd=suite.sources)
 
 
 def chosen(names: Sequence[str]) -> list[Suite]:

@@ -1,0 +1,138 @@
+"""Servers of Debian's packages, private to the caller: their data and their Unix socket are in a folder that goes with them."""
+
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from tools import unpack_debian
+
+START = 30.0  # seconds that a server has until it is ready
+
+
+class CannotRun(Exception):
+    """This machine lacks what a server needs; the message says what."""
+
+
+class Server(NamedTuple):
+    """How one is started, in a folder of its own."""
+
+    package: str
+    program: str
+    """Its place in the package; PostgreSQL's folder has the version in its name."""
+    arguments: tuple[str, ...]
+    listens: tuple[str, ...]
+    """Arguments with which it listens on its usual port of the loopback device as well."""
+    silent: tuple[str, ...]
+    """Arguments with which it has its Unix socket alone."""
+    socket: str
+    before: tuple[str, ...] = ()
+    """What makes its data, a program beside its own."""
+    end: signal.Signals = signal.SIGKILL
+    not_root: bool = False
+
+
+SERVERS = {
+    "redis-server": Server(
+        package="redis-server",
+        program="usr/bin/redis-server",
+        arguments=("--save", "", "--dir", ".", "--unixsocket", "redis.sock"),
+        listens=("--bind", "127.0.0.1"),
+        silent=("--port", "0"),
+        socket="redis.sock",
+    ),
+    "postgresql": Server(
+        package="postgresql",
+        program="usr/lib/postgresql/*/bin/postgres",
+        arguments=("-D", "data", "-k", "..", "-F", "-c", "max_prepared_transactions=10", "-c", "max_connections=150"),
+        listens=("-h", "127.0.0.1"),
+        silent=("-h", ""),
+        socket=".s.PGSQL.5432",
+        before=("initdb", "-D", "data", "-N", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C.UTF-8"),
+        end=signal.SIGQUIT,
+        not_root=True,
+    ),
+    # Without the tables that name its users: it takes everybody.
+    "mariadb": Server(
+        package="mariadb-server-core",
+        program="usr/sbin/mariadbd",
+        arguments=(
+            "--no-defaults",
+            "--skip-grant-tables",
+            "--datadir=.",
+            "--socket=mariadb.sock",
+            "--user=root",
+            "--innodb-flush-log-at-trx-commit=0",
+            "--innodb-flush-method=nosync",
+        ),
+        listens=("--bind-address=127.0.0.1",),
+        silent=("--skip-networking",),
+        socket="mariadb.sock",
+    ),
+}
+
+
+@contextmanager
+def running(name: str, unpacked: Path, *, listens: bool = False) -> Iterator[Path]:
+    """The server `name`: the folder that has its socket. It ends with the block, and the folder is removed.
+
+    It is the installed one, else it is unpacked to the folder `unpacked`. CannotUnpack where neither can be had,
+    CannotRun where this machine does not let it run, RuntimeError where it ends at once or is not ready in time.
+    """
+    server = SERVERS[name]
+    words, environment = program(name, unpacked)
+    if server.not_root and os.geteuid() == 0:  # it refuses: a user namespace shows it another number
+        namespace = ["unshare", "--user", "--map-user=65534", "--map-group=65534", "--"]
+        if subprocess.run([*namespace, "true"], stderr=subprocess.DEVNULL, check=False).returncode:
+            raise CannotRun(f"{name} does not run as root, and no user namespaces are to be had here")
+        words = [*namespace, *words]
+    with tempfile.TemporaryDirectory() as folder, open(Path(folder, "log"), "wb") as log:
+
+        def start(words: list[str]) -> "subprocess.Popen[bytes]":
+            quiet = subprocess.DEVNULL
+            return subprocess.Popen(words, cwd=folder, env=environment, stdin=quiet, stdout=log, stderr=log)
+
+        if server.before:
+            maker = [*words[:-1], str(Path(words[-1]).with_name(server.before[0])), *server.before[1:]]
+            if start(maker).wait():
+                raise RuntimeError(f"{maker} has failed: {Path(log.name).read_text('utf-8', 'replace')[-400:]}")
+        process = start([*words, *server.arguments, *(server.listens if listens else server.silent)])
+        try:
+            _wait_for(process, name, folder)
+            yield Path(folder)
+        finally:
+            process.send_signal(server.end)
+            process.wait()
+
+
+def program(name: str, unpacked: Path) -> tuple[list[str], dict[str, str]]:
+    """The words that run the server `name`, and its environment; unpacks it where it has to. CannotUnpack where that cannot be."""
+    server = SERVERS[name]
+    if installed := sorted(Path("/").glob(server.program)):
+        return [str(installed[-1])], dict(os.environ)
+    unpack_debian.unpack(unpacked, [server.package])
+    return unpack_debian.command(unpacked, server.program), {**os.environ, **unpack_debian.environment(unpacked)}
+
+
+def _wait_for(process: "subprocess.Popen[bytes]", name: str, folder: str) -> None:
+    """Until it takes connections. RuntimeError when it has ended, or does not in time."""
+    end = time.monotonic() + START
+    while process.poll() is None and time.monotonic() < end:
+        with socket.socket(socket.AF_UNIX) as probe:
+            if probe.connect_ex(f"{folder}/{SERVERS[name].socket}") == 0 and _is_ready(name, folder):
+                return
+        time.sleep(0.05)
+    process.kill()
+    log = Path(folder, "log").read_text("utf-8", "replace")[-400:]
+    raise RuntimeError(f"{name} does not start: its status is {process.wait()}: {log}")
+
+
+def _is_ready(name: str, folder: str) -> bool:
+    """PostgreSQL listens before it lets anybody in, and says in a file when it does."""
+    return name != "postgresql" or "ready" in Path(folder, "data", "postmaster.pid").read_text()
