@@ -299,6 +299,27 @@ def test_without_keep_alive_a_silent_client_has_opening_seconds(gunicorn, tmp_pa
     assert "Traceback" not in server.end()
 
 
+def test_an_http2_connection_may_last_longer_than_its_opening(gunicorn, tmp_path):
+    (tmp_path / "quick.py").write_text("""\
+import time, roamlet.gunicorn
+from gunicorn.workers.base_async import AsyncWorker
+
+def answer(self, listener, client, addr, *more):
+    time.sleep(1.0)
+    client.sendall(b"late")
+
+AsyncWorker.handle = lambda self, *connection: self.handle_http2(*connection)
+AsyncWorker.handle_http2 = answer
+
+class Worker(roamlet.gunicorn.Worker):
+    opening_seconds = 0.3
+""")
+    server = gunicorn("-k", "quick.Worker")
+    with server.connect() as connection:
+        assert connection.recv(10) == b"late"
+    server.end()
+
+
 def test_a_stop_lets_requests_end_and_closes_idle_connections_at_once(gunicorn, tmp_path):
     server = gunicorn("--keep-alive", "100")
     with server.connect() as idle, server.connect() as busy:

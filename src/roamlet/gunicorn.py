@@ -198,9 +198,8 @@ class Worker(AsyncWorker):  # type: ignore[misc] # gunicorn has no types
     def _end_idle_connections(self) -> None:
         """Close those between two requests, which lose nothing by it. A new connection is served its first request."""
         for each in list(self._connections.values()):
-            if each.waiting is None or not each.handled or _has_sent(each.client):
-                continue
-            if each.waiting is not None:  # _has_sent() may switch
+            idle = each.waiting is not None and each.handled and not _has_sent(each.client)
+            if idle and each.waiting is not None:  # still: that may have switched
                 each.waiting.cancel()
 
     # ---- accepting ----
