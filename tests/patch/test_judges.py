@@ -1,6 +1,5 @@
 """tools/judges: modules whose tests pass, fail, hang and die, and the list of exceptions."""
 
-import subprocess
 import sys
 import textwrap
 from dataclasses import replace
@@ -192,25 +191,6 @@ def test_a_server_that_ends_at_once_is_named(monkeypatch, tmp_path):
         servers.running("redis-server", tmp_path),
     ):
         pass
-
-
-def test_the_sources_of_a_suite_may_be_a_tag_of_a_repository(tmp_path, monkeypatch):
-    monkeypatch.setattr(suites, "FOLDER", tmp_path / "judged")
-    repository = tmp_path / "library"
-    repository.mkdir()
-
-    def git(*words):
-        subprocess.run(["git", "-c", "user.name=A", "-c", "user.email=a@b", *words], cwd=repository, check=True)
-
-    git("init", "-q")
-    for number in ("1", "2"):
-        (repository / "number").write_text(number)
-        git("add", "number")
-        git("commit", "-q", "-m", number)
-        git("tag", number)
-    suite = suites.Suite("library", "library==1", (), (), git=f"{repository.as_uri()}@1")
-    suites._unpack(suite)
-    assert (suite.sources / "number").read_text() == "1"
 
 
 def test_a_suite_has_the_variables_that_its_entry_names(suite):

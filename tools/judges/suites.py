@@ -21,7 +21,7 @@ INSIDE = Path(__file__).with_name("inside_pytest.py")
 FOLDER = ROOT / "build" / "judges-suites"
 UNPACKED = FOLDER / "servers"
 
-KEYS = {"source", "needs", "arguments", "extras", "server", "git", "environment"}
+KEYS = {"source", "needs", "arguments", "extras", "server", "environment"}
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,6 @@ class Suite:
     """Extras of the library, with commas between."""
     server: str | None = None
     """A key of servers.SERVERS: what listens on its usual port of the loopback device meanwhile."""
-    git: str | None = None
-    """The project's repository and a tag, ADDRESS@TAG, where the source distribution has no tests."""
     environment: tuple[str, ...] = ()
     """Variables of its processes, NAME=VALUE."""
 
@@ -56,7 +54,7 @@ class Suite:
 
     @property
     def sources(self) -> Path:
-        """The unpacked source distribution, or the clone."""
+        """The unpacked source distribution."""
         return self.folder / "source"
 
 
@@ -101,12 +99,7 @@ def _pip(suite: Suite, *words: str, **environment: str) -> None:
 
 
 def _unpack(suite: Suite) -> None:
-    """Its source distribution to its folder, or what the tag has."""
-    if suite.git is not None:
-        address, _, tag = suite.git.rpartition("@")
-        words = ["git", "-c", "advice.detachedHead=false", "clone", "-q", "--depth=1", "--branch", tag, address]
-        subprocess.run([*words, str(suite.sources)], check=True)
-        return
+    """Its source distribution to its folder."""
     with tempfile.TemporaryDirectory() as folder:
         name = suite.source.partition("==")[0]  # what it takes to read its metadata may come as wheels
         _pip(suite, "download", "-q", "--no-deps", "--no-binary", name, "-d", folder, suite.source)
