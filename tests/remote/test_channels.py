@@ -267,6 +267,23 @@ def test_a_receive_is_heard_although_the_channel_was_let_go_while_it_was_on_its_
     assert not holds(everywhere).channels
 
 
+def test_a_channel_is_let_go_once_although_its_frames_are_looked_at_meanwhile(everywhere):
+    everywhere.call(sent.return_while_frames_are_looked_at, (roamlet.channel(),))
+    assert everywhere.call(sent.look_away)
+    # The context was not ended for a channel that was given back twice.
+    assert everywhere.call(sent.look_away) == 0
+
+
+def test_a_channel_that_comes_again_while_it_is_let_go_can_be_used(everywhere):
+    channel = roamlet.channel()
+    first = everywhere.spawn(sent.return_and_let_go_slowly, (channel,))
+    everywhere.call(sent.until_let_go)
+    second = everywhere.spawn(sent.arrive, (channel,))
+    assert channel.receive() == "arrived"
+    first.join()
+    second.join()
+
+
 def test_a_value_that_cannot_travel_is_refused_where_it_is_sent(context):
     channel = roamlet.channel()
     with raises(remote.RemoteError, match=r"CannotTravel: value cannot travel: it is a object"):

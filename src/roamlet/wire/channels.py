@@ -109,6 +109,26 @@ class TaskletWaiter(object):
         return True
 
 
+class Known(ref):
+    """A weak reference to a Channel, with what the parent is to be told when that is gone.
+
+    A callback and no `__del__`: while that runs, a thread that gets a value, or one that looks at frames, may take hold of the
+    Channel again, whose references would be given back all the same, on 2.7 even twice.
+    """
+
+    __slots__ = ("number", "references", "epoch", "taken")
+
+    def __new__(cls, channel, callback, number):
+        return ref.__new__(cls, channel, callback)
+
+    def __init__(self, channel, callback, number):
+        ref.__init__(self, channel, callback)
+        self.number = number
+        self.references = 0  # that have come
+        self.epoch = None
+        self.taken = 0
+
+
 class Channel(object):
     """A channel that lives in the parent. Every operation blocks the thread that makes it, never the others.
 
@@ -122,9 +142,8 @@ class Channel(object):
         self.window = window
         self._home = home
         self._number = number
-        self._references = 0  # that have come; given back when this object goes
-        self._epoch = None
-        self._asked = self._arrived = self._taken = 0
+        self._known = Known(self, home.forget, number)
+        self._asked = self._arrived = 0
         self._told = None  # the last totals that were sent
         self._ahead = 0  # values that loops want beyond those that threads wait for
         self._values = collections.deque()  # outcomes that came ahead
@@ -168,7 +187,7 @@ class Channel(object):
             home.refuse_if_killed()
             if self._values:
                 outcome = self._values.popleft()
-                self._taken += 1
+                self._known.taken += 1
             else:
                 if loop is not None:
                     loop.starves()
@@ -183,7 +202,7 @@ class Channel(object):
         with home.lock:
             home.waits_for(None)
             if outcome[0] in ("value", "error"):
-                self._taken += 1
+                self._known.taken += 1
                 frame = self._ask()
             else:
                 frame = self._leave(waiter)
@@ -192,33 +211,35 @@ class Channel(object):
 
     def _given(self):
         """How many values were given to threads that have not woken up yet."""
-        return self._arrived - self._taken - len(self._values)
+        return self._arrived - self._known.taken - len(self._values)
 
     def _ask(self):
         """Return the frame that says what is wanted and was taken, None when nothing of that is new. With the lock held."""
-        if self._epoch is None:
-            self._epoch = next(self._home.numbers) & 0xFFFFFFFF
-            self._asked = self._arrived = self._taken = 0
-        self._asked = max(self._asked, self._taken + self._given() + len(self._waiting) + self._ahead)
-        if self._told == (self._epoch, self._asked, self._taken):
+        known = self._known
+        if known.epoch is None:
+            known.epoch = next(self._home.numbers) & 0xFFFFFFFF
+            self._asked = self._arrived = known.taken = 0
+        self._asked = max(self._asked, known.taken + self._given() + len(self._waiting) + self._ahead)
+        if self._told == (known.epoch, self._asked, known.taken):
             return None
-        self._told = (self._epoch, self._asked, self._taken)
+        self._told = (known.epoch, self._asked, known.taken)
         return ASK.pack(b"A", *self._told)
 
     def _leave(self, waiter=None):
         """Return the frame that gives back what is not used any more, or None. With the lock held."""
         if waiter in self._waiting:
             self._waiting.remove(waiter)
-        if self._epoch is None or self._waiting or self._ahead or self._given() or self._asked == self._taken:
+        known = self._known
+        if known.epoch is None or self._waiting or self._ahead or self._given() or self._asked == known.taken:
             return None
-        frame = BACK.pack(b"B", self._epoch, self._taken)
-        self._epoch = None
+        frame = BACK.pack(b"B", known.epoch, known.taken)
+        known.epoch = None
         self._values.clear()
         return frame
 
     def arrived(self, epoch, outcome):
         """Take what was sent: for the thread that has waited longest. With the lock held; returns a frame to send, or None."""
-        if epoch != self._epoch:
+        if epoch != self._known.epoch:
             return None
         self._arrived += 1
         while self._waiting:
@@ -229,7 +250,7 @@ class Channel(object):
 
     def was_closed(self, epoch):
         """Nothing more comes for what was asked. With the lock held."""
-        if epoch == self._epoch:
+        if epoch == self._known.epoch:
             self._asked = self._arrived
             self._told = None
             while self._waiting:
@@ -325,13 +346,6 @@ class Channel(object):
             "a channel of the parent's cannot be pickled: it travels in arguments, results and other channels"
         )
 
-    def __del__(self):
-        references, self._references = self._references, 0  # it does not count as alive from now on
-        # An epoch that is not ended here would never end: another Channel of this number may be there already, so that references
-        # are left, and what that one asks for waits for the end of this one's.
-        self._home.gone.append((self._number, references, self._epoch, self._taken))
-        self._home.tidy()
-
 
 class Values(object):
     """A loop over a channel: has values sent ahead of it, so that they do not cost a round trip each."""
@@ -392,13 +406,12 @@ class Channels(object):
     def __init__(self, child):
         self.lock = threading.Lock()
         self.numbers = itertools.count(1)
-        # (number, references, epoch, taken) of channels that have no reference any more.
-        self.gone = collections.deque()
+        self._gone = collections.deque()  # Known of channels that have no reference any more
         self.left = collections.deque()  # (channel, window) of loops that have ended
         self._link = child._link
         self._pool = child.pool
         self._here = child.pool.here
-        self._known = {}  # number -> weak reference to its Channel
+        self._known = {}  # number -> Known
         self._windows = {}
         self._requests = {}  # number -> (channel, Waiter, size)
         self._ahead = {}  # number of a channel with a window -> sizes of the values on their way into it
@@ -432,10 +445,10 @@ class Channels(object):
         with self.lock:
             known = self._known.get(number)
             channel = known() if known is not None else None
-            if channel is None or not channel._references:
+            if channel is None:
                 channel = Channel(self, number, self._windows.get(number, 0))
-                self._known[number] = ref(channel)
-            channel._references += 1
+                self._known[number] = channel._known
+            channel._known.references += 1
         return channel
 
     def dumps(self, value, root):
@@ -485,7 +498,7 @@ class Channels(object):
     def send(self, channel, frame, tail=b""):
         if frame is not None:
             self._link.send(protocol.CHANNEL, channel._number, frame, 0, tail)
-        if self.gone or self.left:
+        if self._gone or self.left:
             self.tidy()
 
     def reserve(self, channel, size):
@@ -591,9 +604,14 @@ class Channels(object):
         for waiter in room:
             waiter.settle("room")
 
+    def forget(self, known):
+        """A Channel has no reference any more. Runs in the middle of anything."""
+        self._gone.append(known)
+        self.tidy()
+
     def tidy(self):
         """Tell the parent what is not needed any more. Waits for no lock: a finalizer may run this in the middle of anything."""
-        while (self.gone or self.left) and not self._link.busy() and self.lock.acquire(False):
+        while (self._gone or self.left) and not self._link.busy() and self.lock.acquire(False):
             try:
                 channel, number, frame = self._last_words()
             finally:
@@ -610,17 +628,19 @@ class Channels(object):
             channel._ahead -= window
             # With the channel, so that it is not gone before this was said.
             return channel, channel._number, channel._leave()
-        if not self.gone:
+        if not self._gone:
             return None, 0, None
-        number, references, epoch, taken = self.gone.popleft()
+        known = self._gone[0]
+        number, epoch = known.number, known.epoch
         if epoch is not None:
-            self.gone.appendleft((number, references, None, 0))
-            return None, number, BACK.pack(b"B", epoch, taken)
-        known = self._known.get(number)
-        channel = known() if known is not None else None
-        if known is not None and (channel is None or not channel._references):
+            # One that is not ended here would never end: another Channel of this number may be there already, so that references
+            # are left, and what that one asks for waits for the end of this one's.
+            known.epoch = None
+            return None, number, BACK.pack(b"B", epoch, known.taken)
+        self._gone.popleft()
+        if self._known.get(number) is known:
             del self._known[number]
-        return None, number, VERB.pack(b"R", references)
+        return None, number, VERB.pack(b"R", known.references)
 
 
 def failure(exception):

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import threading
 import time
 
@@ -268,3 +269,53 @@ def end_in_two_steps(channel, told):
     finally:
         told.send("one")
         told.send("two")
+
+
+_frames = []
+_looking = threading.Event()
+_letting_go = threading.Event()
+_arrived = threading.Event()
+
+
+def return_while_frames_are_looked_at(channel):
+    """What this thread lets go of from now on, up to `look_away`, is kept, as a debugger would that shows local variables."""
+
+    def look(frame, event, arg):
+        if _looking.is_set():
+            _frames.append(dict(frame.f_locals))
+        else:
+            sys.settrace(None)
+
+    _looking.set()
+    sys.settrace(look)
+
+
+def look_away():
+    _looking.clear()
+    count = len(_frames)
+    del _frames[:]
+    return count
+
+
+def return_and_let_go_slowly(channel):
+    """This thread waits where it has begun to let go of the channel, until `arrive` has been called."""
+
+    def pause(frame, event, arg):
+        if frame.f_code.co_name in ("__del__", "forget") and "channels" in frame.f_code.co_filename:
+            sys.settrace(None)
+            _letting_go.set()
+            _arrived.wait(10)
+
+    sys.settrace(pause)
+
+
+def until_let_go():
+    """Wait until that thread lets go of the channel."""
+    _letting_go.wait(10)
+
+
+def arrive(channel):
+    """Use a channel that another thread lets go of at this moment."""
+    _arrived.set()
+    time.sleep(0.01)  # until the other thread has let go of it
+    channel.send("arrived")
