@@ -184,13 +184,18 @@ def test_the_end_of_a_stream_does_not_interrupt_how_its_generator_ends(everywher
     order = []
     for owner, name in ((remote.RemoteCall, "kill"), (remote.WindowChannel, "close")):
         before = getattr(owner, name)
-        monkeypatch.setattr(owner, name, lambda self, name=name, before=before: (order.append(name), before(self)))
+        monkeypatch.setattr(
+            owner, name, lambda self, name=name, before=before: (order.append((self, name)), before(self))
+        )
     closed = remote.channel(window=1)
-    for number in everywhere.iterate(sent.count_and_end_late, (closed,)):
-        if number == 5000:
-            break
+    stream = everywhere.iterate(sent.count_and_end_late, (closed,))
+    own = stream._call, stream._channel  # streams of other tests may end meanwhile
+    with stream:
+        for number in stream:
+            if number == 5000:
+                break
     assert closed.receive() == "generator closed"
-    assert order[:2] == ["kill", "close"]
+    assert [name for owner, name in order if owner in own][:2] == ["kill", "close"]
 
 
 def test_a_generator_does_not_run_far_ahead_of_a_slow_consumer(everywhere):
