@@ -136,22 +136,36 @@ def test_a_call_that_is_killed_here_is_killed_there_with_its_finally_blocks(
     assert context.call(work.until_ended) == "ended"
 
 
-def test_a_call_that_was_cancelled_before_it_began_does_not_begin(
-    context: remote.Context, work: ModuleType, tmp_path: Path
-) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    first = roamlet.spawn(context.call, (work.reads, (str(pipe),)))  # holds up the target's thread
-    roamlet.schedule()
-    second = roamlet.tasklet(context.call)(work.killed)
-    roamlet.schedule()
-    second.kill()
+def wait_until_read(context: remote.Context) -> None:
+    """Until the context has read all that was sent before."""
     heard = context.stats.bytes_up
     link = link_of(context)
     link.send_at_once(protocol.frame(link.identifier, 0, 1, protocol.PING, bytes(5000)))
-    until(lambda: context.stats.bytes_up > heard + 5000)  # it has read all that was sent before
-    pipe.write_text("go on")
-    assert first.join() == "go on"
+    until(lambda: context.stats.bytes_up > heard + 5000)
+
+
+@pytest.mark.parametrize("order", ["queued", "taken"])
+def test_a_call_that_was_cancelled_before_it_began_does_not_begin(
+    context: remote.Context, work: ModuleType, tmp_path: Path, order: str
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    os.mkfifo(first)
+    os.mkfifo(second)
+    # Each holds up the target's thread. While the first one does, what follows waits in a queue; after it, as a tasklet.
+    holding = [roamlet.spawn(context.call, (work.reads, (str(pipe),))) for pipe in (first, second)]
+    roamlet.schedule()
+    cancelled = roamlet.tasklet(context.call)(work.killed)
+    roamlet.schedule()
+    if order == "taken":
+        wait_until_read(context)
+        first.write_text("go on")
+        assert holding[0].join() == "go on"
+    cancelled.kill()
+    wait_until_read(context)
+    if order == "queued":
+        first.write_text("go on")
+    second.write_text("go on")
+    assert [call.join() for call in holding] == ["go on", "go on"]
     assert context.call(work.waiting) == 0
 
 

@@ -45,6 +45,7 @@ class _Call(object):
         self.frame = frame
         self.tasklet = None
         self.begun = False
+        self.cancelled = False  # before it had begun, perhaps
 
 
 class Runner(object):
@@ -65,6 +66,11 @@ class Runner(object):
 
     def cancel(self, identifier, source):
         """End a call whose caller does not wait any more. Never blocks."""
+        call = self._running.get((identifier, source))
+        if call is not None:
+            call.cancelled = (
+                True  # now: it may begin before the other thread, which a call holds up, looks at its queue
+            )
         self._put((identifier, source))
 
     def _put(self, what):
@@ -114,9 +120,12 @@ class Runner(object):
         self._pool._turns.wake()
 
     def _run(self, call):
-        call.begun = True
+        call.begun = not call.cancelled
         try:
-            self._pool._run(call.frame)
+            if call.begun:
+                self._pool._run(call.frame)
+            else:
+                self._pool.drop(call.frame)
         finally:
             self._running.pop((call.frame[2], call.frame[1]), None)
 
