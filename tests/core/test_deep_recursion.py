@@ -154,6 +154,7 @@ print(len(ended), *sorted(set(ended)))
 """
 
 SMALL_THREAD = 262_144
+OWN_STACK = 8_192  # bytes of its thread's stack that roamlet's own frames may take, below those of the tasklet
 
 
 @cache
@@ -186,7 +187,8 @@ def test_on_a_small_thread_tasklets_are_no_worse_than_the_thread(kind):
     found, expected = outcome(kind, "tasklets", SMALL_THREAD), outcome(kind, "plain", SMALL_THREAD)
     if core.backend == "stacks":
         assert found in allowed(outcome(kind, "plain", 0))
-    elif expected is None:  # CPython itself crashes here: a tasklet may too, or end as it does with more stack
+    elif None in (expected, outcome(kind, "plain", SMALL_THREAD - OWN_STACK)):
+        # CPython itself crashes here: a tasklet may too, or end as it does with more stack
         assert found is None or re.fullmatch(r"3( no error)?( \w+Error)*", found)
     else:
         assert found in allowed(expected)
