@@ -18,6 +18,7 @@ from .calls import measure as calls
 from .core import measure as core
 from .files import measure as files
 from .io import measure as io
+from .libraries import measure as libraries
 from .remote_import import measure as remote_import
 from .snapshot import measure as snapshot
 from .start import measure as start
@@ -36,6 +37,7 @@ PARTS = {
     "aio": aio,
     "threads": threads,
     "io": io,
+    "libraries": libraries,
     "wsgi": wsgi,
     "snapshot": snapshot,
     "gil": gil,
@@ -52,7 +54,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "parts",
         nargs="*",
-        metavar="core|import|calls|stream|start|files|call_async|aio|threads|io|wsgi|snapshot|gil|server|ansible",
+        metavar="core|import|calls|stream|start|files|call_async|aio|threads|io|libraries|wsgi|snapshot|gil|server|ansible",
         help="what to measure; without any, everything but ansible, which takes root and more than an hour",
     )
     parser.add_argument(

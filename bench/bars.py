@@ -189,6 +189,16 @@ def loops(figure: str) -> Callable[[dict[str, Any]], float]:
     return lambda run: float(run["aio"][figure]["ratio"])
 
 
+def library(way: str) -> Callable[[dict[str, Any]], float]:
+    """CPU time of a library's operation under roamlet.patch, as a multiple of gevent's."""
+    return lambda run: float(run["libraries"]["cpu"][way]["ratio"])
+
+
+def hold_up(run: dict[str, Any]) -> float:
+    """The library that holds up its thread longest beside gevent's way: that multiple."""
+    return max(float(held["roamlet"] / held["gevent"]) for held in run["libraries"]["gap"].values())
+
+
 def wsgi(figure: str) -> Callable[[dict[str, Any]], float]:
     """Requests per second of CPU of roamlet's worker for gunicorn, as a multiple of gevent's."""
     return lambda run: float(run["wsgi"][figure]["ratio"])
@@ -291,6 +301,27 @@ BARS = (
         for count in (10, 100)
         for peer, limit in (("gevent", 1.7), ("uvloop", 0.9))
         for rate in [http("alone", count, "per_cpu_s", "roamlet", peer)]
+    ),
+    *(
+        Bar("libraries", f"{title}, CPU, roamlet.patch / gevent", limit, RATIO, library(way))
+        for way, title, limit in (
+            ("socket", "a socket", 0.45),
+            ("redis", "redis GET", 0.55),
+            ("psycopg", "psycopg", 0.5),
+            ("pymysql", "PyMySQL", 1.0),
+            ("urllib3", "urllib3", 0.75),
+            ("requests", "requests", 0.75),
+            ("requests_tls", "requests over TLS", 0.85),
+            ("tls", "a TLS connection", 1.0),
+        )
+    ),
+    Bar("libraries", "the longest hold-up of a thread, roamlet.patch / gevent", 1.0, RATIO, hold_up),
+    Bar(
+        "libraries",
+        "a request that waits",
+        31,
+        "kB",
+        lambda run: float(run["libraries"]["memory"]["roamlet"] / 1000),
     ),
     Bar("wsgi", "Flask, 1 connection, per CPU second, roamlet / gevent", 1.0, RATIO, wsgi("query_1"), at_least=True),
     Bar(

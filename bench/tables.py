@@ -8,6 +8,8 @@ from roamlet_bench.show import NONE, Table, number
 from .aio.measure import FIGURES as AIO_FIGURES
 from .ansible import report as ansible
 from .core import FIGURES, blocked
+from .libraries.measure import FIGURES as LIBRARY_FIGURES
+from .libraries.measure import SIDES as LIBRARY_SIDES
 from .wsgi.measure import FIGURES as WSGI_FIGURES
 from .wsgi.measure import SIDES as WSGI_SIDES
 
@@ -41,6 +43,8 @@ def tables(run: dict[str, Any]) -> list[Table]:
         made.append(threads_table(run["threads"]))
     if "io" in run:
         made += io_tables(run["io"])
+    if "libraries" in run:
+        made.append(libraries_table(run["libraries"]))
     if "wsgi" in run:
         made.append(wsgi_table(run["wsgi"]))
     if "snapshot" in run:
@@ -319,6 +323,29 @@ def aio_table(taken: dict[str, Any]) -> Table:
             spread,
         ]
         table.rows.append([title, *cells])
+    return table
+
+
+def libraries_table(taken: dict[str, Any]) -> Table:
+    table = Table(
+        "Libraries, 50 at a time in one thread: us of CPU of the client for each operation",
+        ["", *LIBRARY_SIDES, "roamlet / gevent", "turns", "longest hold-up, roamlet", "gevent"],
+        notes=[
+            "The hold-up, in ms, is how long a ticker of the thread waited at most while 50 open a connection and use it.",
+            "Each request of `requests` that waits takes "
+            + ", ".join(f"{number(taken['memory'][side] / 1000, 1)} kB ({side})" for side in LIBRARY_SIDES)
+            + ".",
+            "Not shown: requests by the clock, which on one machine are those of the server.",
+        ],
+    )
+    for name, (title, _) in LIBRARY_FIGURES.items():
+        if name not in taken["cpu"]:
+            continue
+        one, held = taken["cpu"][name], taken["gap"][name]
+        cells = [number(one[side], 1) for side in LIBRARY_SIDES]
+        spread = f"{min(one['turns']):.2f} to {max(one['turns']):.2f}"
+        holds = [number(held["roamlet"], 1), number(held["gevent"], 1)]
+        table.rows.append([title, *cells, number(one["ratio"], 2), spread, *holds])
     return table
 
 

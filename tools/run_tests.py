@@ -39,6 +39,7 @@ SERVERS = [
     "tests/test_gunicorn.py",
     "tests/test_celery.py",
     "tests/docs/test_wsgi_howto.py",
+    "tests/bench/test_library_figures.py",
     "tests/bench/test_wsgi_figures.py",
 ]
 

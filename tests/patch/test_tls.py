@@ -1,6 +1,7 @@
 """The area `tls`: both ends of a connection are tasklets of one thread, by the standard library's own classes."""
 
 import gc
+import os
 import socket
 import ssl
 import weakref
@@ -22,7 +23,7 @@ def in_place():
         area.apply(changes)
     yield
     changes.undo()
-    assert "_wrap_socket" not in vars(ssl.SSLContext)
+    assert not vars(ssl.SSLContext).keys() & {"_wrap_socket", "load_verify_locations", "set_default_verify_paths"}
 
 
 @pytest.fixture
@@ -191,3 +192,33 @@ def test_a_socket_that_was_made_before_is_wrapped_too(client_context, server_con
         with ends.pop() as server:
             roamlet.tasklet(lambda: server.sendall(b"x"))()
             assert client.recv(1) == b"x"
+
+
+@pytest.mark.parametrize("way", ["file", "default"])
+def test_authorities_are_read_while_other_tasklets_go_on(certificates, tmp_path, monkeypatch, way):
+    """The file is a pipe, into which another tasklet of this thread writes."""
+    pipe = tmp_path / "authorities"
+    os.mkfifo(pipe)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    monkeypatch.setenv("SSL_CERT_FILE", str(pipe))
+    if way == "file":
+        reader = roamlet.spawn(context.load_verify_locations, (pipe,))
+    else:
+        reader = roamlet.spawn(context.load_default_certs)
+    roamlet.schedule()
+    with open(pipe, "wb") as end:
+        end.write((certificates / "ca.pem").read_bytes())
+    reader.join()
+    assert len(context.get_ca_certs()) == 1
+
+
+def test_what_is_wrong_with_authorities_is_the_standard_librarys_error(tmp_path, certificates):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    with pytest.raises(FileNotFoundError):
+        context.load_verify_locations(tmp_path / "nowhere.pem")
+    with pytest.raises(TypeError, match="cafile, capath and cadata cannot be all omitted"):
+        context.load_verify_locations()
+    with pytest.raises(ssl.SSLError):
+        context.load_verify_locations(cafile=certificates / "server.key")
+    context.load_verify_locations(cadata=(certificates / "ca.pem").read_text())
+    assert len(context.get_ca_certs()) == 1

@@ -2,16 +2,22 @@
 
 OpenSSL works on the descriptor, which never blocks; all waiting is in Socket._until_done. ssl.SSLSocket itself stays what it is, as
 its methods call super() by its global name: contexts make sockets of a class below it, which has its methods.
+
+Certificates of authorities are read on worker threads: the system's bundle takes OpenSSL 3 some 30 ms, for each context, and httpx,
+PyMySQL and botocore make one for each client. One core is left to this thread, so that 50 clients at once do not hold it up.
 """
 
+import functools
 import os
 import ssl
 from collections.abc import Callable
 from typing import Any
 from weakref import ref
 
+from roamlet.io import call_async
 from roamlet.patch.areas.sockets import socket
 from roamlet.patch.changes import Changes
+from roamlet.sync import Semaphore
 
 
 class _Protocol:
@@ -58,6 +64,8 @@ _OURS = "_made_cooperative_by_roamlet"  # kept by the class itself, so that it l
 
 _create: Any = vars(ssl.SSLSocket)["_create"].__func__
 _wrap: Any = ssl.SSLContext._wrap_socket  # type: ignore[attr-defined] # not part of its types
+_load: Any = ssl.SSLContext.load_verify_locations
+_load_default: Any = ssl.SSLContext.set_default_verify_paths
 
 
 def _cooperative(kind: Any) -> Any:
@@ -92,7 +100,46 @@ def _wrap_socket(self: ssl.SSLContext, sock: Any, *args: Any, **kwargs: Any) -> 
     return _Protocol(original, sock)
 
 
+_PATIENCE = 5.0  # seconds to wait for others that read: one that hangs, as a file of a network may, stops no other
+_AT_ONCE = max(1, (os.cpu_count() or 1) - 1)
+_turns = Semaphore(_AT_ONCE)
+
+
+def _begin_turns() -> None:
+    """Anew in a forked child, where those who had one are not."""
+    global _turns  # noqa: PLW0603
+    _turns = Semaphore(_AT_ONCE)
+
+
+os.register_at_fork(after_in_child=_begin_turns)
+
+
+def _read(load: Callable[[], None]) -> None:
+    turns = _turns
+    has_turn = turns.acquire(timeout=_PATIENCE)
+    try:
+        call_async(load)
+    finally:
+        if has_turn:
+            turns.release()
+
+
+@functools.wraps(ssl.SSLContext.load_verify_locations)
+def _load_verify_locations(self: ssl.SSLContext, cafile: Any = None, capath: Any = None, cadata: Any = None) -> None:
+    if cafile is None and capath is None:  # of `cadata` alone OpenSSL's caller keeps the GIL
+        _load(self, cafile, capath, cadata)
+    else:
+        _read(lambda: _load(self, cafile, capath, cadata))
+
+
+@functools.wraps(ssl.SSLContext.set_default_verify_paths)
+def _set_default_verify_paths(self: ssl.SSLContext) -> None:
+    _read(lambda: _load_default(self))
+
+
 def apply(changes: Changes) -> None:
     """Let the contexts that exist and those to come make such sockets, also of a class of their own."""
     changes.replace(ssl.SSLSocket, "_create", classmethod(_create_cooperative))
     changes.replace(ssl.SSLContext, "_wrap_socket", _wrap_socket)
+    changes.replace(ssl.SSLContext, "load_verify_locations", _load_verify_locations)
+    changes.replace(ssl.SSLContext, "set_default_verify_paths", _set_default_verify_paths)
