@@ -1,6 +1,7 @@
 """docs/howto/from-gevent.md and from-eventlet.md: each row is tried, and no row is without a trial."""
 
 import importlib
+import os
 import re
 import signal
 import ssl
@@ -319,10 +320,56 @@ def queue():
     roamlet.run()
 
 
+def queue_that_ends():
+    taken, made = [], roamlet.sync.Queue()
+
+    def consume():
+        while (item := made.get()) is not None:
+            taken.append(item)
+
+    t = roamlet.spawn(consume)
+    for item in (1, 2, None):
+        made.put(item)
+    t.join(10)
+    assert taken == [1, 2]
+
+
+def running():
+    gate = roamlet.channel()
+    with futures.TaskletExecutor(1) as executor:
+        made = [executor.submit(gate.receive) for _ in range(2)]
+        roamlet.schedule()
+        assert sum(not each.done() for each in made) == 2
+        gate.send_sequence([1, 2])
+    assert sum(not each.done() for each in made) == 0
+
+
+def pool_of_items():
+    made = roamlet.sync.Queue()
+    made.put(object())
+
+    def use():
+        item = made.get()
+        try:
+            roamlet.sleep(0.001)
+            return item
+        finally:
+            made.put(item)
+
+    first, second = roamlet.spawn(use), roamlet.spawn(use)
+    assert first.join() is second.join() is made.get()
+
+
 def event():
     made = roamlet.sync.Event()
     roamlet.tasklet(made.set)()
     assert made.wait(10)
+    made.clear()
+    waiting = [roamlet.spawn(made.wait, (10,)) for _ in range(3)]
+    roamlet.schedule()
+    made.set()
+    made.clear()
+    assert [t.join() for t in waiting] == [True, True, True]
 
 
 def async_result():
@@ -331,6 +378,9 @@ def async_result():
     assert made.result(10) == 7
     with pytest.raises(futures.InvalidStateError):
         made.set_result(8)
+    called = []
+    made.add_done_callback(called.append)
+    assert made.done() and called == [made]
     failed = futures.Future()
     failed.set_exception(LookupError())
     with pytest.raises(LookupError):
@@ -444,6 +494,18 @@ def thread_pool():
     assert made.done() and made.result() == 4
 
 
+def read():
+    reader, writer = os.pipe()
+    try:
+        t = roamlet.spawn(io.read, (reader, 100))
+        roamlet.schedule()
+        io.write(writer, b"x")
+        assert t.join(10) == b"x"
+    finally:
+        io.close(reader)
+        io.close(writer)
+
+
 def children():
     done = io.subprocess.run([sys.executable, "-c", "print(1)"], stdout=io.subprocess.PIPE)
     assert done.stdout == b"1\n"
@@ -518,6 +580,7 @@ TRIED = {
         "`Pool.join()`": pool_join,
         "`gevent.pool.Group()`": scope,
         "`gevent.queue.Queue(5)`, `JoinableQueue`": queue,
+        "`for item in queue:`, `queue.put(StopIteration)`": queue_that_ends,
         "`gevent.event.Event()`": event,
         "`gevent.event.AsyncResult()`": async_result,
         "`gevent.lock.Semaphore(2)`, `BoundedSemaphore`, `RLock`": locks,
@@ -531,6 +594,7 @@ TRIED = {
         "`gevent.select.select([fd], [], [])`": wait_readable,
         "`gevent.subprocess.run(words)`, `Popen(words)`": children,
         "`gevent.wait([popen], timeout=2)`": wait_for_children,
+        "`gevent.os.nb_read(fd, 100)`, `nb_write`, `tp_read`": read,
         "`gevent.fileobject.FileObject(f)`": files,
         "`gevent.server.StreamServer(address, handle).serve_forever()`": serve,
         "`StreamServer.start()`, `stop(10)`": stop_a_server,
@@ -559,6 +623,8 @@ TRIED = {
         "`GreenPool.imap(f, xs)`": pool_map,
         "`GreenPool.waitall()`": pool_join,
         "`eventlet.GreenPile(10)`": pool,
+        "`GreenPool.running()`, `free()`": running,
+        "`eventlet.pools.Pool(create=f)`, `pool.item()`": pool_of_items,
         "`eventlet.Queue(5)`, `eventlet.queue.LightQueue`": queue,
         "`eventlet.semaphore.Semaphore(2)`": locks,
         "`eventlet.event.Event()`": async_result,
@@ -571,6 +637,7 @@ TRIED = {
         "`eventlet.connect(address)`": serve,
         "`eventlet.listen(address)`": serve,
         "`eventlet.serve(listener, handle)`": serve,
+        "`eventlet.StopServe`": stop_a_server,
         "`eventlet.wrap_ssl(connection)`": tls,
         "`eventlet.wsgi.server(listener, app)`": gunicorn,
         "`eventlet.websocket`": gunicorn,
