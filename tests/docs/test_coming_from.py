@@ -1,18 +1,21 @@
 """docs/howto/from-gevent.md and from-eventlet.md: each row is tried, and no row is without a trial."""
 
 import importlib
+import os
 import re
 import signal
 import ssl
 import subprocess
 import sys
 from contextlib import suppress
+from socket import AF_INET, SOCK_DGRAM
 
 import pytest
 
 import roamlet
 from roamlet import io
 from roamlet.io import tls as io_tls
+from roamlet.io.executor import WorkerExecutor
 from roamlet.sync import futures
 from tests.docs.blocks import ROOT
 
@@ -44,6 +47,10 @@ def spawn():
     assert roamlet.spawn(double, (21,)).join(1) == 42
     with pytest.raises(LookupError):
         roamlet.spawn(fail).join()
+    kept = roamlet.spawn(fail)
+    roamlet.run()  # a join() may still take its error
+    with pytest.raises(LookupError):
+        kept.join()
     roamlet.spawn(fail)  # no join() can take its error
     with pytest.raises(LookupError):
         roamlet.run()
@@ -59,6 +66,39 @@ def spawn_raw():
     roamlet.tasklet(fail)()
     with pytest.raises(LookupError):
         roamlet.run()
+
+
+def wait_for_all():
+    seen = []
+    roamlet.spawn(lambda: (roamlet.sleep(0.001), seen.append(1)))
+    roamlet.run()
+    assert seen == [1]
+    waiting = roamlet.spawn(roamlet.sleep, (60,))
+    with pytest.raises(TimeoutError), roamlet.timeout(0.001):
+        roamlet.run()
+    waiting.kill()
+
+
+def errors_that_no_code_catches():
+    """What set_error_handler is not called for."""
+    seen = []
+    before = roamlet.set_error_handler(lambda kind, error, trace: seen.append(error))
+    try:
+        kept = roamlet.spawn(fail)
+        with pytest.raises(ExceptionGroup), roamlet.scope() as s:
+            s.spawn(fail)
+        with futures.TaskletExecutor(1) as executor:
+            assert isinstance(executor.submit(fail).exception(), LookupError)
+        with io.create_server(("127.0.0.1", 0)) as listener:
+            server = roamlet.spawn(io.serve, (listener, lambda connection, address: fail()))
+            with io.create_connection(listener.getsockname()), pytest.raises(ExceptionGroup):
+                server.join(10)
+        assert kept.done and not seen
+        del kept
+        roamlet.run()
+        assert len(seen) == 1
+    finally:
+        roamlet.set_error_handler(before)
 
 
 def spawn_later():
@@ -181,6 +221,31 @@ def timeout():
     assert times == 2
 
 
+def error_of_a_timeout():
+    def limited():
+        try:
+            with roamlet.timeout(0.001):
+                blocked()
+        except TimeoutError:
+            raise LookupError from None
+
+    with pytest.raises(LookupError):
+        limited()
+
+
+def cancel_a_timeout():
+    with roamlet.timeout(0.001) as t:
+        t.reschedule(None)
+        roamlet.sleep(0.005)
+    assert not t.expired
+    with pytest.raises(TimeoutError), roamlet.timeout(0.001) as t:
+        blocked()
+    assert t.expired
+    with pytest.raises(TimeoutError), roamlet.timeout(60) as t:
+        raise TimeoutError  # a socket's
+    assert not t.expired
+
+
 def quiet_timeout():
     with suppress(TimeoutError), roamlet.timeout(0.001):
         blocked()
@@ -222,11 +287,23 @@ def pool_map():
         assert list(executor.map(double, range(5))) == [0, 2, 4, 6, 8]
 
 
+def more(executor, made, number):
+    roamlet.sleep(0.001)
+    if number:
+        made.append(executor.submit(more, executor, made, number - 1))
+
+
 def pool_join():
-    executor = futures.TaskletExecutor(2)
-    made = executor.submit(roamlet.sleep, 0.001)
+    executor, made = futures.TaskletExecutor(2), []
+    made.append(executor.submit(more, executor, made, 5))
+    for each in made:
+        each.result()
+    assert len(made) == 6
+    last = executor.submit(more, executor, made, 1)
     executor.shutdown()
-    assert made.done()
+    assert last.done() and len(made) == 6  # what it submits is refused
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        last.result()
 
 
 def queue():
@@ -243,10 +320,56 @@ def queue():
     roamlet.run()
 
 
+def queue_that_ends():
+    taken, made = [], roamlet.sync.Queue()
+
+    def consume():
+        while (item := made.get()) is not None:
+            taken.append(item)
+
+    t = roamlet.spawn(consume)
+    for item in (1, 2, None):
+        made.put(item)
+    t.join(10)
+    assert taken == [1, 2]
+
+
+def running():
+    gate = roamlet.channel()
+    with futures.TaskletExecutor(1) as executor:
+        made = [executor.submit(gate.receive) for _ in range(2)]
+        roamlet.schedule()
+        assert sum(not each.done() for each in made) == 2
+        gate.send_sequence([1, 2])
+    assert sum(not each.done() for each in made) == 0
+
+
+def pool_of_items():
+    made = roamlet.sync.Queue()
+    made.put(object())
+
+    def use():
+        item = made.get()
+        try:
+            roamlet.sleep(0.001)
+            return item
+        finally:
+            made.put(item)
+
+    first, second = roamlet.spawn(use), roamlet.spawn(use)
+    assert first.join() is second.join() is made.get()
+
+
 def event():
     made = roamlet.sync.Event()
     roamlet.tasklet(made.set)()
     assert made.wait(10)
+    made.clear()
+    waiting = [roamlet.spawn(made.wait, (10,)) for _ in range(3)]
+    roamlet.schedule()
+    made.set()
+    made.clear()
+    assert [t.join() for t in waiting] == [True, True, True]
 
 
 def async_result():
@@ -255,6 +378,9 @@ def async_result():
     assert made.result(10) == 7
     with pytest.raises(futures.InvalidStateError):
         made.set_result(8)
+    called = []
+    made.add_done_callback(called.append)
+    assert made.done() and called == [made]
     failed = futures.Future()
     failed.set_exception(LookupError())
     with pytest.raises(LookupError):
@@ -324,6 +450,62 @@ def wait_readable():
         io.wait_writable(b.fileno(), 10)
 
 
+def wait_for_children():
+    with io.subprocess.Popen([sys.executable, "-c", "input()"], stdin=io.subprocess.PIPE) as popen:
+        with suppress(TimeoutError), roamlet.timeout(0.001):
+            popen.wait()
+        assert popen.poll() is None
+        popen.communicate(b"x\n")
+    assert popen.returncode == 0
+
+
+def stop_a_server():
+    listener, meeting = io.create_server(("127.0.0.1", 0)), roamlet.channel()
+    t = roamlet.spawn(io.serve, (listener, lambda connection, address: meeting.send(connection.recv(1))))
+    with io.create_connection(listener.getsockname()) as client:
+        client.sendall(b"x")
+        assert meeting.receive() == b"x"
+    with io.create_connection(address := listener.getsockname()) as client:
+        roamlet.sleep(0.01)
+        listener.close()
+        with pytest.raises(TimeoutError):
+            t.join(0.001)
+        t.kill()
+        with pytest.raises(roamlet.TaskletKilled):
+            t.join()
+        assert client.recv(1) == b""
+    with pytest.raises(ConnectionRefusedError):
+        io.create_connection(address)
+
+
+def datagrams():
+    with io.socket(AF_INET, SOCK_DGRAM) as server, io.socket(AF_INET, SOCK_DGRAM) as client:
+        server.bind(("127.0.0.1", 0))
+        client.sendto(b"x", server.getsockname())
+        data, address = server.recvfrom(10)
+        server.sendto(data.upper(), address)
+        assert client.recv(10) == b"X"
+
+
+def thread_pool():
+    pool = WorkerExecutor(3)
+    made = pool.submit(double, 2)
+    pool.shutdown()
+    assert made.done() and made.result() == 4
+
+
+def read():
+    reader, writer = os.pipe()
+    try:
+        t = roamlet.spawn(io.read, (reader, 100))
+        roamlet.schedule()
+        io.write(writer, b"x")
+        assert t.join(10) == b"x"
+    finally:
+        io.close(reader)
+        io.close(writer)
+
+
 def children():
     done = io.subprocess.run([sys.executable, "-c", "print(1)"], stdout=io.subprocess.PIPE)
     assert done.stdout == b"1\n"
@@ -383,11 +565,14 @@ TRIED = {
         "`gevent.joinall(list)`": scope,
         "`gevent.killall(list)`": cancel,
         "`gevent.wait(list)`, `gevent.iwait(list)`": wait_for_some,
+        "`gevent.wait()`": wait_for_all,
         "`gevent.getcurrent()`": getcurrent,
         "`gevent.sleep(1)`": sleep,
         "`gevent.sleep(0)`, `gevent.idle()`": schedule,
         "`with gevent.Timeout(1):`": timeout,
         "`with gevent.Timeout(1, False):`": quiet_timeout,
+        "`with gevent.Timeout(1, MyError):`": error_of_a_timeout,
+        "`t = gevent.Timeout.start_new(1)`, `t.cancel()`": cancel_a_timeout,
         "`gevent.with_timeout(1, f, timeout_value=None)`": with_timeout,
         "`gevent.pool.Pool(10)`": pool,
         "`Pool.map(f, xs)`": pool_map,
@@ -395,20 +580,28 @@ TRIED = {
         "`Pool.join()`": pool_join,
         "`gevent.pool.Group()`": scope,
         "`gevent.queue.Queue(5)`, `JoinableQueue`": queue,
+        "`for item in queue:`, `queue.put(StopIteration)`": queue_that_ends,
         "`gevent.event.Event()`": event,
         "`gevent.event.AsyncResult()`": async_result,
         "`gevent.lock.Semaphore(2)`, `BoundedSemaphore`, `RLock`": locks,
         "`gevent.local.local`": local,
         "`gevent.monkey.patch_all()`": patch,
         "`python -m gevent.monkey script.py`": patch_a_program,
+        "`from gevent import socket`": patch,
         "`gevent.socket.create_connection(a)`": serve,
+        "`gevent.socket.wait_read(fd, timeout=1)`, `wait_write`": wait_readable,
         "`gevent.ssl`": tls,
         "`gevent.select.select([fd], [], [])`": wait_readable,
-        "`gevent.subprocess.run(words)`": children,
+        "`gevent.subprocess.run(words)`, `Popen(words)`": children,
+        "`gevent.wait([popen], timeout=2)`": wait_for_children,
+        "`gevent.os.nb_read(fd, 100)`, `nb_write`, `tp_read`": read,
         "`gevent.fileobject.FileObject(f)`": files,
         "`gevent.server.StreamServer(address, handle).serve_forever()`": serve,
+        "`StreamServer.start()`, `stop(10)`": stop_a_server,
+        "`gevent.server.DatagramServer`": datagrams,
         "`gevent.pywsgi.WSGIServer(address, app)`": gunicorn,
         "`gevent.get_hub().threadpool.apply(f)`": call_async,
+        "`gevent.threadpool.ThreadPool(3)`, `ThreadPool.join()`": thread_pool,
         "`gevent.signal_handler(number, f)`": signals,
         "`gevent.hub.LoopExit`": deadlock,
         "`gevent.get_hub().loop.timer(1)`": sleep,
@@ -430,17 +623,21 @@ TRIED = {
         "`GreenPool.imap(f, xs)`": pool_map,
         "`GreenPool.waitall()`": pool_join,
         "`eventlet.GreenPile(10)`": pool,
+        "`GreenPool.running()`, `free()`": running,
+        "`eventlet.pools.Pool(create=f)`, `pool.item()`": pool_of_items,
         "`eventlet.Queue(5)`, `eventlet.queue.LightQueue`": queue,
         "`eventlet.semaphore.Semaphore(2)`": locks,
         "`eventlet.event.Event()`": async_result,
         "`eventlet.corolocal.local`": local,
         "`eventlet.monkey_patch()`": patch,
         "`eventlet.import_patched(name)`": patch,
+        "`from eventlet.green import socket`, `eventlet.green.urllib.request`": patch,
         "`eventlet.tpool.execute(f, x)`": call_async,
         "`eventlet.tpool.Proxy(thing)`": call_async,
         "`eventlet.connect(address)`": serve,
         "`eventlet.listen(address)`": serve,
         "`eventlet.serve(listener, handle)`": serve,
+        "`eventlet.StopServe`": stop_a_server,
         "`eventlet.wrap_ssl(connection)`": tls,
         "`eventlet.wsgi.server(listener, app)`": gunicorn,
         "`eventlet.websocket`": gunicorn,
@@ -458,7 +655,11 @@ def test_the_page_has_the_rows_that_are_tried(name):
 
 @pytest.mark.leaves("threads", reason="worker threads rest for a while")
 @pytest.mark.parametrize(
-    "trial", sorted({f for tried in TRIED.values() for f in tried.values()}, key=lambda f: f.__name__)
+    "trial",
+    sorted(
+        {errors_that_no_code_catches, *(f for tried in TRIED.values() for f in tried.values())},
+        key=lambda f: f.__name__,
+    ),
 )
 def test_a_row_is_right(trial, certificates):
     trial(*[certificates][: trial is tls])

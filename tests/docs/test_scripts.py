@@ -15,6 +15,7 @@ PAGES = [
     ROOT / "README.md",
     *sorted((ROOT / "docs").glob("tutorial/*.md")),
     *([ROOT / "docs/howto/checkpoints.md"] if KNOWN else []),
+    ROOT / "docs/howto/from-gevent.md",
     ROOT / "docs/howto/exceptions-that-keep-memory.md",
     ROOT / "docs/howto/use-blocking-libraries.md",
     ROOT / "docs/reference/leaks.md",

@@ -1,6 +1,7 @@
 """The applications of docs/howto/serve-wsgi-on-tasklets.md, served as that page says."""
 
 import json
+import signal
 import sqlite3
 from http.client import HTTPResponse
 
@@ -24,8 +25,8 @@ def served(tmp_path):
         (tmp_path / name).write_text(script.text)
     running = []
 
-    def start(app):
-        running.append(Gunicorn(tmp_path, app=app))
+    def start(app, *options):
+        running.append(Gunicorn(tmp_path, *options, app=app))
         return running[-1]
 
     yield start
@@ -59,6 +60,34 @@ def test_the_connection_that_the_page_takes_over(served):
         connection.sendall(b"abc")
         assert connection.recv(100) == b"ABC"
     assert "Traceback" not in server.end()
+
+
+def test_the_websockets_of_the_page(served):
+    simple_websocket = pytest.importorskip("simple_websocket")
+    server = served("chat:app", "-k", "worker.Worker")
+    url = "ws://{}:{}/".format(*server.addresses[0])
+    clients = [simple_websocket.Client(url) for _ in range(3)]
+    for number in range(2):
+        clients[0].send(f"hello {number}")
+        assert [client.receive(timeout=30) for client in clients] == [f"hello {number}"] * 3
+    clients[0].close()
+    clients[1].send("hello again")
+    assert [client.receive(timeout=30) for client in clients[1:]] == ["hello again"] * 2
+    server.process.send_signal(signal.SIGINT)  # while two are open
+    server.process.wait(30)
+    assert "Traceback" not in server.end()
+    for client in clients[1:]:
+        with pytest.raises(simple_websocket.ConnectionClosed):
+            client.receive(timeout=30)
+    for client in clients:
+        client.thread.join()
+
+
+def test_the_server_inside_a_program(python):
+    (script,) = [each for each in scripts(PAGE) if each.text.startswith("# inside.py")]
+    done = python("-W", "error", "-c", script.text)
+    assert (done.returncode, done.stdout) == (0, script.prints)
+    assert "Traceback" not in done.stderr
 
 
 def test_each_tasklet_has_a_database_connection_of_djangos_for_itself(python):
