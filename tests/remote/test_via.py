@@ -27,6 +27,8 @@ from tests.remote.raising import raises
 from tests.remote.stopping import gone, stop
 from tests.wire.interpreters import found
 
+BARE = getattr(sys, "_base_executable", sys.executable)
+
 
 @pytest.fixture
 def chain():
@@ -185,6 +187,13 @@ def test_imports_of_many_children_and_threads_that_overlap_are_sent_once(chain, 
     assert [context.stats.round_trips for context in children] == [0, 0, 0]
     for name in ("left", "right", "middle", "shared"):
         monkeypatch.delitem(sys.modules, f"roamlet_{name}")
+
+
+def test_a_context_behind_another_is_told_which_shared_objects_come_before_it_could_ask():
+    with remote.local(python=BARE) as near:
+        for _ in range(4):
+            with remote.local(python=BARE, tasklets=True, via=near) as far:
+                assert far.stats.round_trips == 0
 
 
 class Gate:

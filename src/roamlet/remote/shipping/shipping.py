@@ -306,14 +306,16 @@ class Shipping:
     ) -> bytes:
         if bundle is None:
             return b""
-        head = coming = b""
+        # In this order: for a context behind another one, making a frame may send it.
+        frames = []
         if bundle.extensions:
-            coming = self._shared_objects.announce(bundle.extensions, bundle.certain)
             if EXTENSIONS not in self._parts:
-                head = self._part(EXTENSIONS, deadline)[0]
+                frames.append(self._part(EXTENSIONS, deadline)[0])
+            frames.append(self._link.after_bundle(self._shared_objects.announce(bundle.extensions, bundle.certain)))
         if announcement:
-            coming += self._link.bundle_frame(0, announcement, deadline)
-        return head + coming + self._link.bundle_frame(number, bundle.data, deadline)
+            frames.append(self._link.bundle_frame(0, announcement, deadline))
+        frames.append(self._link.bundle_frame(number, bundle.data, deadline))
+        return b"".join(frames)
 
     def _count(self, bundle: modules.Bundle | None) -> None:
         """Take a bundle as sent: it was queued. Only in order."""
