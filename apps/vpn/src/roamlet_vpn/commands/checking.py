@@ -35,8 +35,6 @@ from roamlet_vpn.model.status import SiteStatus
 from roamlet_vpn.model.untrusted import FactsError, Untrusted
 from roamlet_vpn.servers import Servers
 
-__all__ = ["check", "draw", "status"]
-
 UNWRAPPED = 10_000  # columns
 
 

@@ -5,8 +5,6 @@ from collections.abc import Iterator, Mapping
 from roamlet_vpn.model.facts import Facts
 from roamlet_vpn.model.network import Network, Site
 
-__all__ = ["missing_tools", "no_root", "ranges_in_the_way"]
-
 
 def no_root(site: Site) -> str:
     """The refusal for a server that was reached without root."""

@@ -8,8 +8,6 @@ from roamlet_vpn.model.measured import SIZES, Measurements
 from roamlet_vpn.model.network import Lan, Network, Site, allowed_ips, is_inside, needs_ipv6
 from roamlet_vpn.wireguard.diagnose_addresses import Reach
 
-__all__ = ["Tunnels", "interface_down"]
-
 SMALLEST_IPV6 = 1280  # bytes: a device with a smaller MTU has no IPv6
 LOSS = 0.2  # of ten echoes: two lost ones are no accident
 

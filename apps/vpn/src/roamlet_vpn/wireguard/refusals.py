@@ -9,8 +9,6 @@ from roamlet_vpn.planning.plan import Refusal
 from roamlet_vpn.planning.refusals import missing_tools, no_root, ranges_in_the_way
 from roamlet_vpn.wireguard.wgconf import said
 
-__all__ = ["refusals", "undecidable"]
-
 WRITTEN = "written by roamlet vpn"  # in the first comment of each configuration that it makes
 NEEDED = ("interface", "config", "waiting_key", "devices", "routes")
 TOOLS = {"wg": "wireguard-tools", "wg-quick": "wireguard-tools", "ip": "iproute2"}
