@@ -189,7 +189,7 @@ class Tunnels:
             evidence += f"{overhead} of them WireGuard's own"
         if fits < SMALLEST_IPV6 and needs_ipv6(self.network):
             whole = all(self._passes(one, other) for one, other in ends)
-            yield _too_small(self.network, (site, peer), mtu, (fits, overhead), evidence, whole)
+            yield _too_small((site, peer), mtu, (fits, overhead), evidence, whole)
             return
         yield (error if lost else warning)(
             "mtu-too-large",
@@ -231,9 +231,7 @@ class Tunnels:
         )
 
 
-def _too_small(
-    network: Network, ends: tuple[Site, Site], mtu: int, sizes: tuple[int, int], evidence: str, whole: bool
-) -> Diagnosis:
+def _too_small(ends: tuple[Site, Site], mtu: int, sizes: tuple[int, int], evidence: str, whole: bool) -> Diagnosis:
     """Where the internet carries less than IPv6 in the tunnel needs: no MTU mends that. `whole`: packets come through in pieces."""
     site, peer = ends
     fits, overhead = sizes

@@ -27,7 +27,7 @@ def refusals(network: Network, site: Site, facts: Mapping[str, Facts], keys: Map
         *_owner(network, here, keys),
         *ranges_in_the_way(network, site, here),
         *_routes_in_the_way(network, site, here),
-        *_ports(network, site, here),
+        *_ports(site, here),
     ]
     return [Refusal(site.name, message) for message in found]
 
@@ -119,7 +119,7 @@ def _routes_in_the_way(network: Network, site: Site, facts: Facts) -> Iterator[s
                 )
 
 
-def _ports(network: Network, site: Site, facts: Facts) -> Iterator[str]:
+def _ports(site: Site, facts: Facts) -> Iterator[str]:
     port = site.listen_port
     if not port or (facts.interface is not None and facts.interface.listen_port == port):
         return
