@@ -4,27 +4,27 @@ A lab is namespaces of its own, so those of several processes do not see each ot
 everything it printed where one of its tests failed; the last line sums up. Further arguments go to pytest; paths among them
 say which files.
 
-Offices share the processors with those of the other files, and what people would wait for has limits of seconds. So a file that
-has failed beside others runs once more when all else has ended. It counts by that, and what it printed first stays to be read.
+What has failed beside others runs once more when all else has ended (tools/pytest_run.py), however many tests of a file that
+are: they share its offices, and one that came up too late fails them all.
 """
 
-import collections
 import os
-import re
-import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PYTEST = [sys.executable, "-m", "pytest", "--color=no", "-q", "-m", "lab and not soak", "-o", "faulthandler_timeout=0"]
+sys.path.insert(0, str(ROOT))  # started by its path
+
+from tools import supervised  # noqa: E402
+from tools.pytest_run import Run, in_words, status_of, summed  # noqa: E402
+
+LABS = ["-m", "lab and not soak", "-o", "faulthandler_timeout=0"]
 
 # Those that take longest begin first, so that no lane is left with one of them at the end.
 LONG = ("test_names", "test_faults", "test_checks", "test_apply", "test_systemd", "test_demo", "test_killed")
-
-NOTHING_COLLECTED = 5
-COUNTS = re.compile(r"(\d+) (passed|failed|skipped|errors?|xfailed|xpassed|warnings?)")
 
 
 def files_with_labs() -> list[str]:
@@ -34,70 +34,40 @@ def files_with_labs() -> list[str]:
     return [str(path.relative_to(ROOT)) for path in files]
 
 
-def run(file: str, arguments: list[str]) -> tuple[str, int, str, float]:
-    """One process of pytest for one file: its name, status, output and seconds."""
-    started = time.monotonic()
-    done = subprocess.run(
-        [*PYTEST, file, *arguments],
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    return file, done.returncode, done.stdout, time.monotonic() - started
-
-
-def summed(outputs: list[str]) -> str:
-    """What the last lines of several runs say, as one."""
-    sums: collections.Counter[str] = collections.Counter()
-    for output in outputs:
-        for count, what in COUNTS.findall((output.strip().splitlines() or [""])[-1]):
-            sums[what.replace("errors", "error").replace("warnings", "warning")] += int(count)
-    order = ("failed", "error", "passed", "skipped", "xfailed", "xpassed", "warning")
-    return ", ".join(f"{sums[what]} {what}" for what in order if sums[what]) or "no tests ran"
-
-
 def main(arguments: list[str]) -> int:
     """Run all; the status is 0 only when all passed, and there was something to run."""
     started = time.monotonic()
     named = [word for word in arguments if (ROOT / word.partition("::")[0]).exists()]
     others = [word for word in arguments if word not in named]
     lanes = (os.cpu_count() or 1) + 1
-    ended: dict[str, tuple[int, str]] = {}
-    with ThreadPoolExecutor(lanes) as executor:
-        waiting = [executor.submit(run, file, others) for file in named or files_with_labs()]
-        for future in as_completed(waiting):
-            ended[future.result()[0]] = told(*future.result(), asked=bool(others))
-    again = [file for file, (status, _) in ended.items() if status not in (0, NOTHING_COLLECTED)]
-    for file in again:
-        print(f"\n== {file} once more, beside nothing else", flush=True)
-        ended[file] = told(*run(file, others), asked=bool(others))
-    failed = [f"{file} ({status})" for file, (status, _) in ended.items() if status not in (0, NOTHING_COLLECTED)]
-    if unstable := [file for file in again if ended[file][0] == 0]:
-        print(f"UNSTABLE: failed beside others, and passed alone: {', '.join(unstable)}")
-    if failed:
-        print(f"FAILED: {', '.join(failed)}")
-    sums = summed([output for _, output in ended.values()])
-    print(f"{sums} in {time.monotonic() - started:.0f}s, {lanes} files at once")
-    ran = any(status == 0 for status, _ in ended.values())
-    return 1 if failed else 0 if ran else NOTHING_COLLECTED
+    with tempfile.TemporaryDirectory() as caches, ThreadPoolExecutor(lanes) as executor:
+        runs = [
+            Run(file, [*LABS, file, *others], {}, Path(caches, str(number)), again_at_most=sys.maxsize)
+            for number, file in enumerate(named or files_with_labs())
+        ]
+        running = {executor.submit(run.go): run for run in runs}
+        for future in as_completed(running):
+            future.result()
+            tell(running[future], asked=bool(others))
+        for run in runs:
+            run.go_again()
+        for run in runs:
+            run.print_verdicts()
+    words = in_words(summed(run.last_line for run in runs), sum(len(run.unstable) for run in runs))
+    print(f"{words} in {time.monotonic() - started:.0f}s, {lanes} files at once")
+    return status_of(runs)
 
 
-def told(file: str, status: int, output: str, took: float, *, asked: bool) -> tuple[int, str]:
-    """Print how a file ended; `asked` when somebody wants to know more than whether it passed. Its status and output."""
-    lines = output.strip().splitlines() or [""]
-    if status not in (0, NOTHING_COLLECTED):
-        print(f"\n== {file}\n{output}", flush=True)
-    elif asked:
-        print(output, flush=True)
-    for line in lines:
+def tell(run: Run, *, asked: bool) -> None:
+    """Print how a file ended; `asked` when somebody wants to know more than whether it passed."""
+    if asked and not run.failed:
+        print(run.output, flush=True)
+    for line in run.output.splitlines():
         if line.startswith(("SKIPPED", "measured: ")) and not asked:
             print(line)
-    print(f"{file}: {lines[-1].strip('= ')} (took {took:.0f} s in all)", flush=True)
-    return status, output
+    print(f"{run.title}: {run.last_line} (took {run.seconds:.0f} s in all)", flush=True)
 
 
 if __name__ == "__main__":
+    supervised.supervise()  # however it ends, what it has started ends too
     sys.exit(main(sys.argv[1:]))

@@ -19,8 +19,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # started by its path
 
-from tools.pytest_run import NOTHING_COLLECTED, Run  # noqa: E402
-from tools.run_lab import summed  # noqa: E402
+from tools import supervised  # noqa: E402
+from tools.pytest_run import Run, in_words, status_of, summed  # noqa: E402
 
 # Each test is looked at for exceptions that it has left alive, which takes about a millisecond.
 LEAKS = "--roamlet-leaks"
@@ -93,14 +93,13 @@ def main(arguments: list[str]) -> int:
             run.go_again()
         for run in runs:
             run.print_verdicts()
-    sums = summed([run.last_line for run in runs])
-    again = f", {unstable} of the failed passed alone" if (unstable := sum(len(run.unstable) for run in runs)) else ""
+    words = in_words(summed(run.last_line for run in runs), sum(len(run.unstable) for run in runs))
     if not STACKS:
         print("stacks backend: does not know this Python or this machine")
-    print(f"{sums}{again} in {time.monotonic() - started:.0f}s, in {len(runs)} runs")
-    statuses = [run.status for run in runs]
-    return next((status for status in statuses if status not in (0, NOTHING_COLLECTED)), min(statuses))
+    print(f"{words} in {time.monotonic() - started:.0f}s, in {len(runs)} runs")
+    return status_of(runs)
 
 
 if __name__ == "__main__":
+    supervised.supervise()  # however it ends, what it has started ends too
     sys.exit(main(sys.argv[1:]))

@@ -1,6 +1,8 @@
 """Servers of Debian's packages, private to the caller: their data and their Unix socket are in a folder that goes with them."""
 
+import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -13,7 +15,7 @@ from typing import NamedTuple
 
 from tools import unpack_debian
 
-START = 30.0  # seconds that a server has until it is ready
+START = 60.0  # seconds that a server has to make its data, to be ready, and to end
 
 
 class CannotRun(Exception):
@@ -89,7 +91,8 @@ def running(name: str, unpacked: Path, *, listens: bool = False) -> Iterator[Pat
     words, environment = program(name, unpacked)
     if server.not_root and os.geteuid() == 0:  # it refuses: a user namespace shows it another number
         namespace = ["unshare", "--user", "--map-user=65534", "--map-group=65534", "--"]
-        if subprocess.run([*namespace, "true"], stderr=subprocess.DEVNULL, check=False).returncode:
+        quiet = subprocess.DEVNULL
+        if not shutil.which("unshare") or subprocess.run([*namespace, "true"], stderr=quiet, check=False).returncode:
             raise CannotRun(f"{name} does not run as root, and no user namespaces are to be had here")
         words = [*namespace, *words]
     with tempfile.TemporaryDirectory() as folder, open(Path(folder, "log"), "wb") as log:
@@ -100,15 +103,36 @@ def running(name: str, unpacked: Path, *, listens: bool = False) -> Iterator[Pat
 
         if server.before:
             maker = [*words[:-1], str(Path(words[-1]).with_name(server.before[0])), *server.before[1:]]
-            if start(maker).wait():
-                raise RuntimeError(f"{maker} has failed: {Path(log.name).read_text('utf-8', 'replace')[-400:]}")
-        process = start([*words, *server.arguments, *(server.listens if listens else server.silent)])
-        try:
+            with _ended_after(start(maker), signal.SIGKILL) as making:
+                if not _ends(making) or making.returncode:
+                    raise RuntimeError(f"{maker} has failed: {_end_of(folder)}")
+        words = [*words, *server.arguments, *(server.listens if listens else server.silent)]
+        with _ended_after(start(words), server.end) as process:
             _wait_for(process, name, folder)
             yield Path(folder)
-        finally:
-            process.send_signal(server.end)
+
+
+@contextmanager
+def _ended_after(process: "subprocess.Popen[bytes]", by: signal.Signals) -> "Iterator[subprocess.Popen[bytes]]":
+    """End it with the block by this signal, or where it does not heed that, by one that it cannot ignore."""
+    try:
+        yield process
+    finally:
+        process.send_signal(by)
+        if not _ends(process):
+            process.kill()
             process.wait()
+
+
+def _ends(process: "subprocess.Popen[bytes]") -> bool:
+    """Whether it ends in time."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(START)
+    return process.returncode is not None
+
+
+def _end_of(folder: str) -> str:
+    return Path(folder, "log").read_text("utf-8", "replace")[-400:]
 
 
 def program(name: str, unpacked: Path) -> tuple[list[str], dict[str, str]]:
@@ -125,14 +149,16 @@ def _wait_for(process: "subprocess.Popen[bytes]", name: str, folder: str) -> Non
     end = time.monotonic() + START
     while process.poll() is None and time.monotonic() < end:
         with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(1.0)  # one that accepts nothing keeps a caller waiting
             if probe.connect_ex(f"{folder}/{SERVERS[name].socket}") == 0 and _is_ready(name, folder):
                 return
         time.sleep(0.05)
-    process.kill()
-    log = Path(folder, "log").read_text("utf-8", "replace")[-400:]
-    raise RuntimeError(f"{name} does not start: its status is {process.wait()}: {log}")
+    status = process.poll()
+    problem = "is not ready in time" if status is None else f"ended with status {status}"
+    raise RuntimeError(f"{name} {problem}: {_end_of(folder)}")
 
 
 def _is_ready(name: str, folder: str) -> bool:
-    """PostgreSQL listens before it lets anybody in, and says in a file when it does."""
-    return name != "postgresql" or "ready" in Path(folder, "data", "postmaster.pid").read_text()
+    """PostgreSQL listens before it lets anybody in, and says in a file when it does, which goes where it ends."""
+    file = Path(folder, "data", "postmaster.pid")
+    return name != "postgresql" or (file.exists() and "ready" in file.read_text())

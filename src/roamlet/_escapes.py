@@ -6,8 +6,6 @@ The one place for it. A file or a pipe gets the text as it came: it may be data,
 import unicodedata
 from typing import IO
 
-__all__ = ["escaped", "escaped_for", "print_escaped"]
-
 KEPT = "\n\t\u200c\u200d"  # the last two join letters or keep them apart, in emoji and in several scripts
 
 

@@ -11,8 +11,6 @@ from typing import Protocol
 
 from roamlet.cli._errors import UsageError
 
-__all__ = ["GROUP", "commands_of_apps"]
-
 GROUP = "roamlet.commands"
 
 

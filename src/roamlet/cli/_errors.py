@@ -1,7 +1,5 @@
 """What is wrong with a command line; found before anything is touched."""
 
-__all__ = ["USAGE", "UsageError"]
-
 USAGE = 64
 """The exit code, EX_USAGE of sysexits.h: no other outcome has it, and argparse's own 2 is a result of `roamlet vpn plan`."""
 

@@ -10,8 +10,6 @@ import difflib
 import re
 from collections.abc import Sequence
 
-__all__ = ["refuse_unknown", "with_end_of_options"]
-
 # What argparse itself takes for a value: a negative number, and any word with a blank in it.
 VALUE = re.compile(r"-\.?\d|.* ")
 

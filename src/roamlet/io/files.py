@@ -60,7 +60,7 @@ T = TypeVar("T")
 AnyPath = str | os.PathLike[str]
 
 
-def _on_worker(function: Callable[P, T], documentation: str | None = None) -> Callable[P, T]:
+def _on_worker(function: Callable[P, T]) -> Callable[P, T]:
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         return call_async(partial(function, *args, **kwargs))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import RLock
-from typing import Literal, Never, TypedDict, Unpack
+from typing import Any, Literal, Never, TypedDict, Unpack
 
 from roamlet.core import RoamletError
 from roamlet.patch.areas import AREAS, Area
@@ -88,23 +88,8 @@ def install(
     Thread-safe, from any thread; does not switch. ValueError for another value of `threads`, RuntimeError after
     gevent.monkey.patch_all() or eventlet.monkey_patch().
     """
-    _install(
-        stacklevel=3,
-        sockets=sockets,
-        dns=dns,
-        tls=tls,
-        select=select,
-        sleep=sleep,
-        locks=locks,
-        subprocess=subprocess,
-        signals=signals,
-        asyncio=asyncio,
-        pipes=pipes,
-        local=local,
-        threads=threads,
-        strict=strict,
-        **unknown,
-    )
+    given: dict[str, Any] = locals()  # all of them: an argument that is added cannot be forgotten
+    _install(stacklevel=3, **given.pop("unknown"), **given)
 
 
 def _install(*, stacklevel: int, strict: bool = False, threads: Threads = "os", **areas: bool) -> None:

@@ -125,7 +125,7 @@ class _Originals:
         for attribute, value in list(vars(module).items()):
             for inner, kind, original in self._what(name, attribute, value):
                 source = source or _Source(module)
-                place = source.place_of(inner, kind)
+                place = source.place_of(inner)
                 move, through = (place, name) if name == "__main__" else self._ways.to(name)
                 yield Early(name, inner, kind, original, place, move, through)
 
@@ -264,7 +264,7 @@ class _Source:
             except (OSError, SyntaxError, ValueError):
                 self._tree = None
 
-    def place_of(self, name: str, kind: Kind) -> str:
+    def place_of(self, name: str) -> str:
         """Where the module binds the name."""
         node: Any = self._tree
         for part in name.split("."):

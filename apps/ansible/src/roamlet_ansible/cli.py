@@ -6,8 +6,6 @@ from typing import TypeAlias
 
 from roamlet.cli import UsageError
 
-__all__ = ["add_parser"]
-
 EPILOG = """\
   roamlet ansible doctor                          is this ansible-core known, and the collection found?
   roamlet ansible doctor -i hosts.ini web         the same, and how modules would get to each host of the group web

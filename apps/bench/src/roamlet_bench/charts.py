@@ -6,8 +6,6 @@ from roamlet_bench import gil, server
 from roamlet_bench.plot import Panel
 from roamlet_bench.variants import compact
 
-__all__ = ["gil_panels", "server_panels"]
-
 Bar = tuple[str, int, float, str]
 
 

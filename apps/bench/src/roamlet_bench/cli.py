@@ -15,8 +15,6 @@ from roamlet.cli import UsageError
 if TYPE_CHECKING:
     from roamlet_bench.show import Table
 
-__all__ = ["add_parser"]
-
 DESCRIPTIONS = {
     "gil": "Two CPU-bound threads against one, and pairs of threads that hand over by Lock, Condition, Semaphore, Event, Queue "
     "and SimpleQueue: alone and beside a CPU-bound thread, stock and with roamlet.threads.",

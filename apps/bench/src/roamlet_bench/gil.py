@@ -14,8 +14,6 @@ from roamlet_bench.show import Table, number
 from roamlet_bench.variants import Implementation, Turns, Variant, compact, rows, variants
 from roamlet_bench.workers import Worker, WorkerFailed
 
-__all__ = ["PAIRS", "QUICK", "Settings", "measure", "tables"]
-
 IMPLEMENTATIONS = (
     Implementation("threads", "pairs.py"),
     Implementation("roamlet.threads", "pairs.py", needs="roamlet.threads", roamlet_threads=True),

@@ -25,8 +25,6 @@ from roamlet.wire.modules import bundle as wire_bundle
 from roamlet_bench.programs import relay
 from roamlet_bench.show import Table
 
-__all__ = ["check", "curves", "measure", "table"]
-
 WAYS = {"one by one": "each module when it is missed", "bundle": "one bundle ahead of the call"}
 CALLED = "roamlet_bench_called"
 SAMPLE = 0.002  # seconds

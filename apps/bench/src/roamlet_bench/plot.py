@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any, Protocol
 from xml.sax.saxutils import escape
 
-__all__ = ["Panel", "PlotRefused", "check", "curves", "draw"]
-
 # One for each bar of a group, in turn; they differ for those who tell few colours apart, too (Okabe and Ito).
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#F0E442")
 

@@ -21,8 +21,6 @@ from roamlet_bench.show import NONE, Table
 from roamlet_bench.variants import PROGRAMS, Implementation, Turns, Variant, compact, rows, variants
 from roamlet_bench.workers import Worker, WorkerFailed
 
-__all__ = ["QUICK", "Settings", "measure", "tables"]
-
 IMPLEMENTATIONS = (
     Implementation("threads", "threaded.py"),
     Implementation("roamlet.threads", "threaded.py", needs="roamlet.threads", roamlet_threads=True),

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TextIO
 
-__all__ = ["NONE", "Table", "markdown", "number", "plain", "show"]
-
 NONE = "-"
 
 

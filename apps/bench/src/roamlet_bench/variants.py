@@ -9,8 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-__all__ = ["PROGRAMS", "Implementation", "Turns", "Variant", "compact", "medians", "rows", "variants"]
-
 PROGRAMS = Path(__file__).parent / "programs"
 
 PROBE_SECONDS = 60.0

@@ -15,8 +15,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Worker", "WorkerFailed"]
-
 
 class WorkerFailed(RuntimeError):
     """A measuring process died, raised or did not answer in time; the message carries the end of what it wrote to stderr."""

@@ -4,8 +4,6 @@ import difflib
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-__all__ = ["Action", "Put", "Reload", "Remove", "Run", "Systemctl", "diff"]
-
 
 @dataclass(frozen=True)
 class Put:

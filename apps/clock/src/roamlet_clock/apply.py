@@ -18,8 +18,6 @@ from roamlet_clock.host import gather as host_gather
 from roamlet_clock.plan import ASKED_PATHS, ASKED_UNITS
 from roamlet_clock.untrusted import Untrusted
 
-__all__ = ["Done", "NotDone", "carry_out", "each", "look"]
-
 T = TypeVar("T")
 
 GATHERING = 60.0  # seconds

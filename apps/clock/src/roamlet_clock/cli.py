@@ -6,8 +6,6 @@ from typing import TypeAlias
 
 from roamlet.cli.targets import add_options
 
-__all__ = ["add_parser"]
-
 FAILED = 1  # exit code
 
 EPILOG = """\

@@ -16,8 +16,6 @@ from roamlet_clock.show import print_failed, print_plans, print_status
 from roamlet_clock.status import Status, plain
 from roamlet_clock.status import status as status_of
 
-__all__ = ["install", "remove", "script", "status", "tick"]
-
 FAILED, DIFFERENT, UNREACHABLE = 1, 2, 3  # exit codes
 
 

@@ -2,8 +2,6 @@
 
 from roamlet import RoamletError
 
-__all__ = ["ClockError"]
-
 
 class ClockError(RoamletError, ValueError):
     """Something that a host has, or that was asked for, is not as it must be. The message says what, and what to do."""

@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 
 from roamlet_clock.untrusted import FactsError, Untrusted
 
-__all__ = ["ClockFile", "Facts", "Found", "Rtc", "Unit"]
-
 VERSION = 1
 KINDS = ("file", "folder", "link", "other")
 

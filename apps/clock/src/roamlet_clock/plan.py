@@ -10,19 +10,6 @@ from roamlet_clock.facts import Facts, Found
 from roamlet_clock.times import when
 from roamlet_clock.units import InstalledFile
 
-__all__ = [
-    "ASKED_PATHS",
-    "ASKED_UNITS",
-    "OTHERS",
-    "Plan",
-    "aside",
-    "plan_install",
-    "plan_remove",
-    "plan_tick",
-    "wanted_files",
-    "wrong",
-]
-
 OLDEST_SYSTEMD = 219
 STAYS = "where it sets a later time than the stamps, that one stays"
 MUCH = 86400  # seconds that a hardware clock may be behind and still be one

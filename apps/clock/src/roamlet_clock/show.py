@@ -12,8 +12,6 @@ from roamlet_clock.plan import Plan
 from roamlet_clock.status import Status
 from roamlet_clock.times import ago, when
 
-__all__ = ["print_failed", "print_plans", "print_status"]
-
 STYLES = {"+": "green", "-": "red", "@": "dim"}
 WIDTH = 120  # where the output is no terminal
 

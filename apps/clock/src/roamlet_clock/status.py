@@ -8,8 +8,6 @@ from roamlet_clock import units
 from roamlet_clock.facts import Facts
 from roamlet_clock.plan import aside, wrong
 
-__all__ = ["Status", "plain", "status"]
-
 STAMPS = {
     "stamp": f"{units.FOLDER}/stamp",
     "previous": f"{units.FOLDER}/stamp.1",

@@ -2,8 +2,6 @@
 
 from datetime import UTC, datetime
 
-__all__ = ["ago", "when"]
-
 
 def when(epoch: float) -> str:
     """UTC, as a person reads it; what no calendar holds as a number."""

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from importlib import resources
 
-__all__ = ["CRON_LINES", "ENABLED", "FOLDER", "PROGRAM", "UNITS", "InstalledFile", "installed_files"]
-
 PROGRAM = "/usr/local/sbin/roamlet-clock"
 FOLDER = "/var/lib/roamlet-clock"
 """Where the script keeps its stamps; it makes the folder itself."""

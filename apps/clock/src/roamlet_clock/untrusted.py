@@ -7,8 +7,6 @@ from typing import Any, TypeVar
 from roamlet.cli import escaped
 from roamlet_clock.errors import ClockError
 
-__all__ = ["FactsError", "Untrusted"]
-
 T = TypeVar("T")
 
 MOST = 1000  # entries of one mapping or list

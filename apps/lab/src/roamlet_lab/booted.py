@@ -10,8 +10,6 @@ from roamlet_lab.errors import LabError
 from roamlet_lab.machine import Machine
 from roamlet_lab.spaces import Keeper, cgroups_of
 
-__all__ = ["BootedMachine", "boot_script"]
-
 # Runs in the lab, in the background, for as long as the lab lasts. TUN devices are open to all, as udev has it; who may use
 # which, the kernel says. A network of its own loses in a boot what a computer does.
 BOOT = """\

@@ -13,8 +13,6 @@ from roamlet_lab.units import in_percent, in_seconds, seconds, share
 if TYPE_CHECKING:
     from roamlet_lab import Lab
 
-__all__ = ["add_parser"]
-
 ETHERNET = 1500  # the MTU of a line until it is set
 DEFAULT_NAME = "lab"
 

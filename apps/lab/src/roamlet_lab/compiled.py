@@ -10,8 +10,6 @@ from pathlib import Path
 
 from roamlet_lab.errors import NotPossible
 
-__all__ = ["programs"]
-
 SOURCES = Path(__file__).parent / "c"
 NAMES = ("hold", "relay")
 FLAGS = ("-O2", "-std=gnu11", "-Wall", "-Wextra")

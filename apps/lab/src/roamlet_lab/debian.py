@@ -17,8 +17,6 @@ from pathlib import Path
 
 from roamlet_lab.errors import NotPossible
 
-__all__ = ["system"]
-
 SUITE = "bookworm"
 PACKAGES = (
     *("systemd", "systemd-sysv", "systemd-container", "dbus", "sudo", "kmod", "procps"),

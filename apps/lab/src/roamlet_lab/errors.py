@@ -1,7 +1,5 @@
 """What can go wrong with a lab; each message says what to do."""
 
-__all__ = ["CommandFailed", "LabError", "NotPossible"]
-
 
 class LabError(RuntimeError):
     """Something about a lab failed; the base of the others."""

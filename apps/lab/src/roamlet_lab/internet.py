@@ -9,8 +9,6 @@ from typing import Any
 from roamlet_lab.errors import LabError
 from roamlet_lab.machine import Machine
 
-__all__ = ["Internet"]
-
 
 class Internet:
     """The relay between the gateways. Settings hold for packets that come from then on."""

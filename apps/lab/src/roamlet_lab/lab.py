@@ -22,8 +22,6 @@ from roamlet_lab.layout import Office, Place
 from roamlet_lab.machine import Machine, packed
 from roamlet_lab.spaces import BASE, Keeper, is_alive, why_not
 
-__all__ = ["CACHE", "BuiltOffice", "Lab", "names_of_labs", "running"]
-
 CACHE = Path(os.environ.get("ROAMLET_LAB_CACHE", "/var/cache/roamlet-lab"))
 
 LAB_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")

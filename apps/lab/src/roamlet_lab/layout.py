@@ -11,22 +11,6 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from roamlet_lab.errors import LabError
 
-__all__ = [
-    "ADMIN",
-    "ADMIN_ADDRESS",
-    "MOST_OFFICES",
-    "NAMES",
-    "ROUTER",
-    "WAN",
-    "Office",
-    "Place",
-    "gateway_rules",
-    "hosts_file",
-    "known_hosts",
-    "places",
-    "ssh_config",
-]
-
 NAMES = (
     *("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu"),
     *("nu", "xi", "omicron", "pi", "rho", "sigma", "tau", "upsilon", "phi", "chi", "psi", "omega"),

@@ -10,8 +10,6 @@ from typing import Any
 from roamlet_lab.errors import CommandFailed
 from roamlet_lab.spaces import Keeper
 
-__all__ = ["Machine", "Pings", "packed"]
-
 
 class Machine:
     """A client, a server, a gateway or the admin's machine of a lab.

@@ -4,18 +4,6 @@ from collections.abc import Sequence
 
 from roamlet_lab.layout import ADMIN_ADDRESS, WAN, Place, gateway_rules
 
-__all__ = [
-    "admin_network",
-    "batch",
-    "client_network",
-    "gateway_filter",
-    "gateway_network",
-    "gateway_routes",
-    "machine",
-    "server_network",
-    "wire",
-]
-
 # Windows that fill a line of 80 ms; redirects off, because a router between networks of others sends none. Forwarding and the
 # filters of bridges are what a new machine has, whatever this one is set to: a new network takes over some of that.
 NETWORK = """\

@@ -18,8 +18,6 @@ from typing import Self
 
 from roamlet_lab.errors import CommandFailed, LabError, NotPossible
 
-__all__ = ["BASE", "CGROUPS", "Keeper", "cgroups_of", "is_alive", "sweep", "why_not"]
-
 BASE = Path("/run/roamlet-lab")
 CGROUPS = Path("/sys/fs/cgroup")
 

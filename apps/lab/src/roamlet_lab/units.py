@@ -3,8 +3,6 @@
 import argparse
 import re
 
-__all__ = ["in_percent", "in_seconds", "seconds", "share"]
-
 UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 
 

@@ -5,8 +5,6 @@ The codes are for people and editors and never change their meaning. How a case 
 
 from dataclasses import dataclass
 
-__all__ = ["CASES", "Case"]
-
 
 @dataclass(frozen=True)
 class Case:

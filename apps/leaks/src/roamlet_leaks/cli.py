@@ -17,8 +17,6 @@ from roamlet_leaks.script import INTERRUPTED, code_of_module, code_of_script, ru
 if TYPE_CHECKING:
     from roamlet_leaks.finding import Finding
 
-__all__ = ["add_parser", "main"]
-
 # Exit codes.
 FOUND = 1
 UNREADABLE = 2

@@ -6,8 +6,6 @@ Plain data: nothing in it refers to an object of the program that was looked at.
 from dataclasses import asdict, dataclass
 from typing import Any
 
-__all__ = ["Finding", "Keeps", "shown"]
-
 
 @dataclass(frozen=True)
 class Keeps:

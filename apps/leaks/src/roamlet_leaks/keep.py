@@ -6,8 +6,6 @@ import re
 import tokenize
 import warnings
 
-__all__ = ["Place", "accepts", "is_kept", "kept_lines"]
-
 Place = ast.stmt | ast.expr | ast.arg | ast.excepthandler  # what has a line and a column
 KEEP = re.compile(r"#\s*roamlet:\s*keep\b")
 

@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-__all__ = ["pytest_addoption", "pytest_configure"]
-
 MARKER = "roamlet_keeps(reason): this test may leave exceptions behind; the reason is required"
 
 

@@ -16,8 +16,6 @@ from typing import Any
 
 from roamlet_leaks.errors import UsageError
 
-__all__ = ["code_of_module", "code_of_script", "run_as_main"]
-
 INTERRUPTED = 130
 
 Program = tuple[CodeType, dict[str, Any], str, str]

@@ -9,8 +9,6 @@ from roamlet_vpn.planning.plan import Plan
 from roamlet_vpn.ssh.backend import SSH
 from roamlet_vpn.wireguard.backend import WIREGUARD
 
-__all__ = ["BACKENDS", "backend_of", "make_plan"]
-
 BACKENDS: dict[BackendName, Backend] = {"wireguard": WIREGUARD, "ssh": SSH}
 
 

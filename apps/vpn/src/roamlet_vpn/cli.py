@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-__all__ = ["add_parser"]
-
 FILE = "network.toml"
 FAILED = 1  # exit code
 OFFLINE = ("gateway",)  # commands that connect to no server

@@ -3,8 +3,6 @@
 from roamlet import RoamletError
 from roamlet.cli import escaped
 
-__all__ = ["VpnError", "shown"]
-
 
 class VpnError(RoamletError):
     """Something about the network, its file or one of its servers is wrong; the message says what and what to do next."""

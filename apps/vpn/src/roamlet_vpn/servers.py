@@ -17,8 +17,6 @@ from roamlet_vpn.host import gather as host_gather
 from roamlet_vpn.model.facts import Facts
 from roamlet_vpn.model.network import SERVER, Address, Network, Site
 
-__all__ = ["Servers", "open_site", "ssh_hostname"]
-
 T = TypeVar("T")
 
 AT_ONCE = 32

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from roamlet import remote
     from roamlet.remote import Context
 
-__all__ = ["add_command", "checked", "copy"]
-
 # The last argument is the options as Context.put and Context.get take them.
 Transfer = Callable[["Context", Host, dict[str, Any]], "remote.Transferred"]
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from roamlet.remote import Context
 
-__all__ = ["add_parser"]
-
 CONTEXTS = 3
 WORK = "roamlet_demo_work"
 PACKAGES = ("django", "asgiref", "sqlparse")

@@ -9,8 +9,6 @@ from roamlet.cli._errors import UsageError
 from roamlet.cli.commands import copying
 from roamlet.cli.reaching.inventory import Host
 
-__all__ = ["add_parser"]
-
 DESCRIPTION = """\
 Copy the file or folder REMOTE of every host to LOCAL. A file comes into being whole or not at all. From several hosts LOCAL is a
 folder, in which each host has one of its own: LOCAL/HOST/NAME. From one host LOCAL is the path itself, or a folder to put it

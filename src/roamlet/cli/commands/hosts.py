@@ -10,8 +10,6 @@ from roamlet.cli._errors import UsageError
 from roamlet.cli.reaching.inventory import Host, Inventory, folded, hosts_from
 from roamlet.cli.reaching.options import add_hosts, add_way, inventory_of, targets_of
 
-__all__ = ["add_parser"]
-
 COLUMNS = ("host", "address", "user", "port", "python", "via", "ssh arguments", "groups")
 
 DESCRIPTION = """\

@@ -6,8 +6,6 @@ import os
 from roamlet.cli._errors import UsageError
 from roamlet.cli.commands import copying
 
-__all__ = ["add_parser"]
-
 DESCRIPTION = """\
 Copy the file or folder LOCAL to REMOTE on every host. A file comes into being whole or not at all: under its name there is never
 half a file. A REMOTE that ends in a slash is the folder to put a file into; of a folder, what is in it goes into the folder REMOTE,

@@ -6,8 +6,6 @@ import traceback
 
 from roamlet.cli._errors import UsageError
 
-__all__ = ["add_parser"]
-
 DESCRIPTION = """\
 Go on with the job of a checkpoint that roamlet.checkpoint() has written, and run until nothing is left to do. The job goes on
 writing FILE. Resume only what you would run: a checkpoint is code.

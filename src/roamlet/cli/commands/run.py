@@ -30,8 +30,6 @@ from roamlet.cli.reaching.options import (
 if TYPE_CHECKING:
     from roamlet.remote import Context, OutputFunction
 
-__all__ = ["add_parser"]
-
 # More local interpreters than this on one machine is a typing error; each takes a process and some 10 MB.
 MOST_LOCAL = 256
 MOST_PRINTED = 1 << 26  # characters of one host that are kept for --group and --json

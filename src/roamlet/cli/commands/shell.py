@@ -20,8 +20,6 @@ from roamlet.cli.reaching.options import add_way, check_python, hops, inventory_
 if TYPE_CHECKING:
     from roamlet.remote import Context
 
-__all__ = ["add_parser"]
-
 LOCAL = "local"
 HISTORY = 5000  # lines
 INTERRUPTED = 130  # exit code

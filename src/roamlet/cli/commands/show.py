@@ -8,8 +8,6 @@ import time
 from roamlet._escapes import print_escaped
 from roamlet.cli._errors import UsageError
 
-__all__ = ["add_parser"]
-
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declare `roamlet show`."""

@@ -7,8 +7,6 @@ from typing import Generic, TypeVar
 
 import roamlet
 
-__all__ = ["Outcome", "fan_out"]
-
 Target = TypeVar("Target")
 Result = TypeVar("Result")
 

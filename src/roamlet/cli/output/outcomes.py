@@ -18,8 +18,6 @@ from roamlet.cli.reaching.inventory import Host, folded
 if TYPE_CHECKING:
     from roamlet.cli.output.fan_out import Outcome
 
-__all__ = ["Lines", "Style", "carry_out", "shown"]
-
 FAILED, UNREACHABLE = 1, 3  # exit codes
 
 # The last place of a traceback that is no library's, in the text that comes with an error of a target.

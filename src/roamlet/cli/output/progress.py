@@ -8,8 +8,6 @@ from contextlib import AbstractContextManager, contextmanager
 from time import monotonic
 from typing import IO, TypeVar
 
-__all__ = ["Progress"]
-
 T = TypeVar("T")
 
 STATES = ("waiting", "connecting", "running", "done")

@@ -9,8 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Interpreter", "interpreters"]
-
 ANSWER_SECONDS = 10.0
 
 # Isolated as a context's interpreter is: neither the environment nor the user's own packages count.

@@ -10,8 +10,6 @@ from typing import Any
 
 from roamlet.cli._errors import UsageError
 
-__all__ = ["arguments_from", "function_named"]
-
 EXAMPLE = "for example platform:platform, or mypackage.checks:disk_free"
 
 

@@ -13,8 +13,6 @@ from typing import Any
 
 from roamlet.cli._errors import UsageError
 
-__all__ = ["Host", "Inventory", "folded", "hosts_from", "read_inventory"]
-
 MOST_HOSTS = 10_000
 RANGE = re.compile(r"\[([^\[\]]*)\]")
 NUMBERS = re.compile(r"(\d+)[-:](\d+)(?::(\d+))?")

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from roamlet.cli.reaching.inventory import Host
     from roamlet.remote import Context, OutputFunction
 
-__all__ = ["Hops", "hand_on"]
-
 
 def hand_on(context: str, stream: str, line: str) -> None:
     """Print the target's output on stderr, with the host in front: stdout holds the results and nothing else."""

@@ -13,17 +13,6 @@ from roamlet.cli._errors import UsageError
 from roamlet.cli.reaching.inventory import Host, Inventory, hosts_from, read_inventory
 from roamlet.cli.reaching.opening import Hops
 
-__all__ = [
-    "add_hosts",
-    "add_limits",
-    "add_way",
-    "check_limits",
-    "check_python",
-    "hops",
-    "inventory_of",
-    "targets_of",
-]
-
 AT_ONCE = 50  # hosts; each is a process of ssh here while its context is open
 
 HOSTS = "hosts that ssh reaches: [USER@]HOST[:PORT], ranges as in web[01-20], groups of -i, @FILE with one a line"

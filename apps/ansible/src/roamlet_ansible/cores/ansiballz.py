@@ -16,8 +16,6 @@ import zlib
 
 from . import wrappers
 
-__all__ = ["ModuleRun", "UnreadablePayload", "files", "packed_files", "read"]
-
 
 class ModuleRun:
     """One run of a module."""

@@ -859,17 +859,8 @@ def make_tmp(base, name):
     if not PY3 and not isinstance(base, str):
         base, name = base.encode("utf-8"), name.encode("utf-8")
     base = _place(os.path.expandvars(os.path.expanduser(base)))
-    missing = []
-    while not os.path.isdir(base):
-        missing.append(base)
-        base = os.path.dirname(base)
-    for folder in reversed(missing):
-        try:
-            os.mkdir(folder, 0o700)
-        except OSError as error:
-            if error.errno != errno.EEXIST:
-                raise
-    path = os.path.join(missing[0] if missing else base, name)
+    _make_folders(base)
+    path = os.path.join(base, name)
     os.mkdir(path, 0o700)
     return _text(path)
 

@@ -5,8 +5,6 @@ import ast
 from roamlet_leaks.check.scopes import path_of, version_says
 from roamlet_leaks.check.state import State, join
 
-__all__ = ["may_raise", "narrowed"]
-
 Way = State | None
 
 RAISING = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.Subscript, ast.BinOp, ast.JoinedStr)

@@ -13,8 +13,6 @@ from pathlib import Path
 from roamlet_leaks.check.source import check_source
 from roamlet_leaks.finding import Finding, shown
 
-__all__ = ["Unreadable", "check_paths"]
-
 # One process reads so many files in the time that others need to start.
 FEW = 100
 # Files that are given to a process at a time, and how many such parts wait for each.

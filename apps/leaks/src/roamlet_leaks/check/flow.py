@@ -13,8 +13,6 @@ from roamlet_leaks.check.scopes import Module, Scope, path_of
 from roamlet_leaks.check.state import Origin, Site, State, join, same
 from roamlet_leaks.check.values import Values, is_exc_info
 
-__all__ = ["Ends", "Flow"]
-
 STORES = frozenset({"append", "appendleft", "add", "insert", "extend", "extendleft", "setdefault", "set_exception"})
 RERAISES = frozenset({"reraise", "_reraise", "raise_from", "raise_with_traceback", "raise_exc_info", "raise_"})
 # A loop takes this many turns at most; each adds something or is the last, and few things pass from name to name.

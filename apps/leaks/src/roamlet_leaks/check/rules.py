@@ -10,8 +10,6 @@ from roamlet_leaks.check.scopes import Module, Scope, path_of, says_class
 from roamlet_leaks.check.state import Origin, Site, State
 from roamlet_leaks.keep import Place
 
-__all__ = ["Hit", "hits"]
-
 # `raise errors[0]`, `raise exc_info[1]`: other things in a container need not be exceptions.
 SAYS_EXCEPTION = re.compile("exc|err|fail|problem|info", re.IGNORECASE)
 

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Module", "Scope", "path_of", "says_class", "survey", "version_says"]
-
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Nested = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 

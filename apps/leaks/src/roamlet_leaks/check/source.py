@@ -9,8 +9,6 @@ from roamlet_leaks.check.scopes import survey
 from roamlet_leaks.finding import Finding
 from roamlet_leaks.keep import is_kept, kept_lines
 
-__all__ = ["check_source"]
-
 
 def check_source(text: str, path: str = "<source>") -> list[Finding]:
     """The places in this source text that keep exceptions alive, by line. Runs nothing of it.

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field, replace
 
 from roamlet_leaks.keep import Place
 
-__all__ = ["Origin", "Site", "State", "join", "same"]
-
 
 @dataclass(frozen=True, eq=False)
 class Origin:

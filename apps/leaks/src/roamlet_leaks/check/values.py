@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from roamlet_leaks.check.scopes import Module, Scope, path_of, says_class
 from roamlet_leaks.check.state import Origin, State
 
-__all__ = ["Values", "is_exc_info"]
-
 # Containers that hold what they are made of; what the result of any other call keeps is unknown.
 COPIES = frozenset(
     {"tuple", "list", "set", "frozenset", "dict", "reversed", "sorted", "iter", "deque", "enumerate", "zip"}

@@ -19,8 +19,6 @@ from roamlet_leaks.running.lines import Place, finding_at, is_parameter, place_o
 from roamlet_leaks.running.marks import Mark, mark, traceback_of, with_tracebacks
 from roamlet_leaks.running.measure import keeps
 
-__all__ = ["cycles", "found_in", "passed_in"]
-
 # The flags are the collector's, and two threads that put them back in turns would leave it saving all that it finds. A finalizer
 # may ask in the middle of it: that one has to get through.
 ONE_AT_A_TIME = threading.RLock()

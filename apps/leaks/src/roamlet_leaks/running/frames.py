@@ -14,20 +14,6 @@ from itertools import pairwise
 from types import AsyncGeneratorType, CodeType, CoroutineType, FrameType, FunctionType, GeneratorType
 from typing import Any
 
-__all__ = [
-    "GENERATORS",
-    "ended",
-    "frame_of",
-    "frames_behind",
-    "handlers",
-    "handles",
-    "holds_values",
-    "is_tasklet",
-    "local_values",
-    "running",
-    "values_of",
-]
-
 GENERATORS = (GeneratorType, CoroutineType, AsyncGeneratorType)
 
 LEAVES_NOTHING = sys.version_info >= (3, 13)

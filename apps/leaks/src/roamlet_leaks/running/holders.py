@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from types import CellType, MemberDescriptorType
 from typing import Any
 
-__all__ = ["CONTAINERS", "inside", "is_exception", "key_of", "may_hold", "named", "namespace_of"]
-
 CONTAINERS = (list, tuple, dict, set, frozenset, deque)
 
 # Classes, and what derives from them, that hold an exception until it is asked for, by module and name, so that none of

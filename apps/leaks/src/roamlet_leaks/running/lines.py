@@ -13,8 +13,6 @@ from typing import NamedTuple
 from roamlet_leaks.cases import CASES
 from roamlet_leaks.finding import Finding
 
-__all__ = ["Place", "finding_at", "instructions_of", "is_parameter", "place_of", "uses"]
-
 
 class Place(NamedTuple):
     """In a source file; the first column is 1."""

@@ -20,8 +20,6 @@ from roamlet_leaks.running.marks import Mark, mark, traceback_of, with_traceback
 from roamlet_leaks.running.measure import held_by, keeps
 from roamlet_leaks.running.search import Holder, Search
 
-__all__ = ["lingering"]
-
 MOST_OF_A_PLACE = 1000  # whose holders are looked for; more of them are held by the same few lines
 
 context_in = BaseException.__dict__["__context__"].__get__

@@ -5,8 +5,6 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Any
 
-__all__ = ["Mark", "mark", "marks", "traceback_of", "with_tracebacks"]
-
 Mark = tuple[object, ...]
 
 # The attribute itself: a class may have another one under its name.

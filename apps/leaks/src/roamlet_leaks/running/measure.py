@@ -15,8 +15,6 @@ from typing import Any
 from roamlet_leaks.finding import Keeps
 from roamlet_leaks.running.frames import ended
 
-__all__ = ["keeps"]
-
 MOST_OBJECTS = 200_000  # walked for one finding, about half a second
 LIVES_ON = (type, ModuleType, CodeType, BuiltinFunctionType)
 MOST_FRAMES = 10  # named for one finding

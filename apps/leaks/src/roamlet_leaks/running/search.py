@@ -15,8 +15,6 @@ from typing import Any, NamedTuple
 from roamlet_leaks.running.frames import GENERATORS, is_tasklet
 from roamlet_leaks.running.holders import CONTAINERS, is_exception, key_of, may_hold, named, namespace_of
 
-__all__ = ["Holder", "Search"]
-
 MOST_STEPS = 6  # from an exception to what is named as its holder, container by container
 MOST_OBJECTS = 2_000_000  # looked at from the modules down
 

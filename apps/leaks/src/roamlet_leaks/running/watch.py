@@ -13,8 +13,6 @@ from roamlet_leaks.running.lines import instructions_of
 from roamlet_leaks.running.lingering import lingering
 from roamlet_leaks.running.marks import Mark, marks
 
-__all__ = ["Watch", "find", "report", "watch"]
-
 
 def find(known: frozenset[Mark] = frozenset()) -> list[Finding]:
     """The exceptions that keep memory now: those in cycles, which are freed by this, and those that linger.

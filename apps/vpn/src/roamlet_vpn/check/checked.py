@@ -12,8 +12,6 @@ from roamlet_vpn.model.measured import Measurements
 from roamlet_vpn.model.network import Network
 from roamlet_vpn.model.status import SiteStatus
 
-__all__ = ["BROKEN", "OUT_OF_REACH", "Checked"]
-
 BROKEN, OUT_OF_REACH = 1, 3  # exit codes
 
 

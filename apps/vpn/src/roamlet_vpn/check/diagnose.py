@@ -17,8 +17,6 @@ from roamlet_vpn.model.facts import Facts
 from roamlet_vpn.model.measured import Measurements
 from roamlet_vpn.model.network import Network
 
-__all__ = ["diagnose"]
-
 CLOCK = 5.0  # seconds: more than any clock that is kept by NTP is off
 
 

@@ -8,8 +8,6 @@ from roamlet_vpn.model.diagnosis import Diagnosis, warning
 from roamlet_vpn.model.measured import Counters, Measurements
 from roamlet_vpn.model.network import Network, Site
 
-__all__ = ["lost_packets"]
-
 FULL = 0.9  # of what the connection tracking can hold
 
 

@@ -15,8 +15,6 @@ from roamlet_vpn.model.facts import Facts
 from roamlet_vpn.model.measured import Echo, Measurements, Passage, Segments, Sight
 from roamlet_vpn.model.network import Address, Network, Site
 
-__all__ = ["behind_firewalls", "closed_servers"]
-
 Pair = frozenset[str]
 
 

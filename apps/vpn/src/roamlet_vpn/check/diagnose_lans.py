@@ -16,8 +16,6 @@ from roamlet_vpn.model.measured import Bounce, Echo, Measurements
 from roamlet_vpn.model.network import Address, Lan, Network, Site
 from roamlet_vpn.model.routes import inside, removal, way, way_to
 
-__all__ = ["behind_servers"]
-
 
 def behind_servers(
     network: Network, facts: Mapping[str, Facts], measurements: Measurements, broken: Iterable[frozenset[str]]

@@ -5,8 +5,6 @@ from collections.abc import Iterable, Sequence
 from roamlet_vpn.model.measured import Chain, Measurements
 from roamlet_vpn.model.network import Lan, Site
 
-__all__ = ["accepting", "forwarding", "not_rewriting"]
-
 KEPT = "the rules of a firewall are gone after a restart unless they are kept: in its own files, or as PostUp lines of the tunnel"
 WAYS = {"input": "i", "output": "o", "forward": "io"}  # in, out: how packets at a hook go by a device
 

@@ -5,8 +5,6 @@ from statistics import median
 from roamlet_vpn.model.measured import Echo, Kind, Measurements
 from roamlet_vpn.model.network import Network
 
-__all__ = ["KINDS", "matrix", "missing"]
-
 Matrix = dict[str, dict[str, float | None]]
 KINDS: dict[str, tuple[Kind, ...]] = {"servers": ("tunnel",), "lans": ("client", "lan")}
 

@@ -9,8 +9,6 @@ from roamlet_vpn.backends import backend_of
 from roamlet_vpn.model.diagnosis import ERROR, Diagnosis
 from roamlet_vpn.model.network import Network, Site
 
-__all__ = ["Tunnel", "picture"]
-
 WIDTH, HEAD, LINE, PAD = 236, 34, 19, 12  # of a site's card, in pixels
 GAP = 110  # between cards on the ring, at the least
 MARGIN = 36

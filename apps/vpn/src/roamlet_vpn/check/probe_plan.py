@@ -14,8 +14,6 @@ from roamlet_vpn.model.facts import Facts
 from roamlet_vpn.model.measured import SIZES, Kind
 from roamlet_vpn.model.network import Address, Lan, Network, Site
 
-__all__ = ["ProbePlan", "gateway_of", "gateways_of", "lan_device", "make_probe_plans", "tunnel_device", "ways_to"]
-
 SMALL = 84  # bytes of an ordinary echo request, as ping sends it
 PINGS = 10
 INTERVAL = 0.1  # seconds between the requests of one probe

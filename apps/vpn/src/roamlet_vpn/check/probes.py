@@ -33,8 +33,6 @@ from roamlet_vpn.model.network import Address, Network
 from roamlet_vpn.model.untrusted import FactsError, Untrusted
 from roamlet_vpn.servers import Servers
 
-__all__ = ["measure"]
-
 T = TypeVar("T")
 PATIENCE = 60.0  # seconds for one server's part, however bad its line is
 

@@ -11,8 +11,6 @@ from roamlet_vpn.model.network import Network
 from roamlet_vpn.model.status import SiteStatus
 from roamlet_vpn.servers import Servers
 
-__all__ = ["Watching", "is_well", "plain", "status"]
-
 
 def status(
     network: Network,

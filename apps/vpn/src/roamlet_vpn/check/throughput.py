@@ -9,8 +9,6 @@ from roamlet_vpn.model.network import Network
 from roamlet_vpn.model.untrusted import FactsError, Untrusted
 from roamlet_vpn.servers import Servers
 
-__all__ = ["Throughput", "throughput"]
-
 SECONDS = 5.0
 PATIENCE = 90.0  # a buffer full of a slow line's data has to come through as well
 

@@ -16,8 +16,6 @@ from roamlet_vpn.servers import Servers
 from roamlet_vpn.wireguard.actions import Hold, LinkUp, Sync, Up
 from roamlet_vpn.wireguard.plan import known_keys
 
-__all__ = ["NotApplied", "Survey", "apply", "take_survey"]
-
 
 class NotApplied(VpnError):
     """Nothing was changed on any server, but keys may have been made. The message says why, and what to do."""

@@ -22,8 +22,6 @@ from roamlet_vpn.planning.plan import Plan
 from roamlet_vpn.planning.show import plain_plan, print_plan
 from roamlet_vpn.servers import Servers
 
-__all__ = ["add", "apply", "down", "gateway", "plan", "remove", "rotate"]
-
 
 def plan(options: argparse.Namespace) -> int:
     """`roamlet vpn plan`: 0 nothing to do, 1 refused or not all reached, 2 there is a difference."""

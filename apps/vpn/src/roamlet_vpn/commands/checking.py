@@ -35,8 +35,6 @@ from roamlet_vpn.model.status import SiteStatus
 from roamlet_vpn.model.untrusted import FactsError, Untrusted
 from roamlet_vpn.servers import Servers
 
-__all__ = ["check", "draw", "status"]
-
 UNWRAPPED = 10_000  # columns
 
 
@@ -94,7 +92,7 @@ def run_check(
     throughputs: tuple[Throughput, ...] = ()
     if seconds is not None:
         throughputs = tuple(throughput(network, servers, seconds, _say))
-        measurements = _under_load(network, watching.facts, servers, measurements)
+        measurements = _under_load(watching.facts, servers, measurements)
     # Asked again: what was sent has made handshakes, and shows keys, endpoints and rates as they are now.
     found = watching.update()
     failed = {one.site: one.error for one in found if one.error is not None and one.site not in watching.facts}
@@ -102,9 +100,7 @@ def run_check(
     return Checked(network, found, measurements, diagnose(network, watching.facts, measurements), throughputs)
 
 
-def _under_load(
-    network: Network, facts: dict[str, Facts], servers: Servers, measurements: Measurements
-) -> Measurements:
+def _under_load(facts: dict[str, Facts], servers: Servers, measurements: Measurements) -> Measurements:
     """The same with the counters as they are now: what was dropped meanwhile counts."""
     sites = dict(measurements.sites)
     ports = {name: one.interface.listen_port if one.interface is not None else None for name, one in facts.items()}

@@ -12,8 +12,6 @@ from roamlet_vpn.backends import backend_of
 from roamlet_vpn.errors import VpnError
 from roamlet_vpn.model.network import Address, Lan, Network, Site
 
-__all__ = ["FORMS", "option_121", "option_121_hex"]
-
 
 @dataclass(frozen=True)
 class Settings:

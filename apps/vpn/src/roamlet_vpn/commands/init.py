@@ -17,8 +17,6 @@ from roamlet_vpn.model.network import SERVER, Network, Site
 from roamlet_vpn.servers import Servers, ssh_hostname
 from roamlet_vpn.wireguard.adopt import adopted
 
-__all__ = ["gathered_facts", "init", "site_values"]
-
 
 def init(options: argparse.Namespace) -> int:
     """Returns the exit code. Raises VpnError where a server is out of reach, or where there is no terminal to ask on."""

@@ -14,8 +14,6 @@ from roamlet_vpn.model.network import Network, Site
 from roamlet_vpn.planning.actions import Action
 from roamlet_vpn.servers import Servers
 
-__all__ = ["down", "remove", "rotate"]
-
 
 def remove(
     network: Network,

@@ -12,8 +12,6 @@ from roamlet_vpn.model.file import read
 from roamlet_vpn.model.network import Network, Site
 from roamlet_vpn.servers import Servers
 
-__all__ = ["asked", "network_of", "opened", "sudo_password"]
-
 
 class NotAsked(VpnError):
     """There is no terminal on which to confirm."""

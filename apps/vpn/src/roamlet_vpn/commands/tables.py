@@ -13,8 +13,6 @@ from roamlet_vpn.model.diagnosis import ERROR
 from roamlet_vpn.model.network import Network
 from roamlet_vpn.model.status import SiteStatus
 
-__all__ = ["check_report", "status_table"]
-
 STYLES = {"up": "green", "idle": "yellow", "down": "red"}
 KILO, MEGA = 1e3, 1e6
 

@@ -24,8 +24,6 @@ from roamlet_vpn.planning.actions import Action
 from roamlet_vpn.servers import Servers
 from roamlet_vpn.wireguard.actions import Hold
 
-__all__ = ["ROLLBACK_AFTER", "Handshake", "Report", "Say", "SiteReport", "Transaction", "reason"]
-
 ROLLBACK_AFTER = 60.0  # seconds
 SHORTEST = 5.0  # a confirmation takes a few round trips, and sometimes a handshake
 RECONNECTING = 10.0  # seconds for one try of a fresh connection

@@ -8,8 +8,6 @@ from itertools import combinations
 
 from roamlet_vpn.model.network import Address, Lan, Network, Site, needs_ipv6
 
-__all__ = ["conflicts"]
-
 Conflict = tuple[tuple[str, ...], str]  # the way to the key in the file, and what is wrong
 
 

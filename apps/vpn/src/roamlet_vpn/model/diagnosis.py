@@ -4,8 +4,6 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-__all__ = ["ERROR", "NAMES", "WARNING", "Diagnosis", "Severity", "error", "listed", "warning", "with_and"]
-
 Severity = Literal["error", "warning"]
 ERROR: Severity = "error"
 WARNING: Severity = "warning"

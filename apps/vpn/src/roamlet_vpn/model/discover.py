@@ -8,8 +8,6 @@ from roamlet_vpn.model.edit import Value
 from roamlet_vpn.model.facts import Device, Facts
 from roamlet_vpn.model.network import LISTEN_PORT, TUNNEL, Address, InterfaceAddress, Lan
 
-__all__ = ["free_tunnel", "host_of", "lan_devices", "networks_of", "site_from", "site_name"]
-
 # Kinds of devices that are no LAN: `ip -d link` calls them so.
 VIRTUAL = ("tun", "wireguard", "dummy", "ipip", "gre", "sit", "vti", "xfrm", "ifb")
 # And names that container engines and hypervisors give to the bridges and ends of their own.

@@ -16,19 +16,6 @@ from typing import Any
 from roamlet_vpn.errors import VpnError
 from roamlet_vpn.model.lines import Lines
 
-__all__ = [
-    "FileChange",
-    "changed_in_file",
-    "new_text",
-    "site_text",
-    "with_changes",
-    "with_marks",
-    "with_site",
-    "with_value",
-    "without_site",
-    "write",
-]
-
 Value = str | int | bool | list[str]
 
 HEAD = """\

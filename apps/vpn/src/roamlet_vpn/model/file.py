@@ -29,8 +29,6 @@ from roamlet_vpn.model.network import (
     endpoint_from,
 )
 
-__all__ = ["NetworkFileError", "NoNetworkFile", "Problem", "parse", "read"]
-
 T = TypeVar("T")
 
 # Words that people write for a key of ours; anything else is looked for by its letters.

@@ -2,8 +2,6 @@
 
 import re
 
-__all__ = ["Lines"]
-
 HEADER = re.compile(r"\s*\[+\s*([^\]#]*?)\s*\]")
 KEY = re.compile(r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*'))*)\s*=""")
 PART = re.compile(r"""[A-Za-z0-9_-]+|"([^"]*)"|'([^']*)'""")

@@ -11,21 +11,6 @@ from typing import Annotated, Literal
 from roamlet_vpn.model.network import Address
 from roamlet_vpn.model.untrusted import Count, Mtu, Untrusted
 
-__all__ = [
-    "SIZES",
-    "Bounce",
-    "Chain",
-    "Counters",
-    "Datagrams",
-    "Echo",
-    "Measured",
-    "Measurements",
-    "Passage",
-    "Segments",
-    "Sight",
-    "Way",
-]
-
 # IP packets to a peer's endpoint: in steps of four around what providers leave of 1500 bytes, each twice against loss.
 SIZES = 2 * (576, 1024, *range(1200, 1504, 4))
 

@@ -10,22 +10,6 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal
 
-__all__ = [
-    "Address",
-    "BackendName",
-    "Endpoint",
-    "InterfaceAddress",
-    "Lan",
-    "Network",
-    "Site",
-    "Topology",
-    "allowed_ips",
-    "endpoint_from",
-    "is_inside",
-    "needs_ipv6",
-    "ssh_device",
-]
-
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 InterfaceAddress = ipaddress.IPv4Interface | ipaddress.IPv6Interface
 Lan = ipaddress.IPv4Network | ipaddress.IPv6Network

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from roamlet_vpn.model.facts import Route
 from roamlet_vpn.model.network import Address, Lan, is_inside
 
-__all__ = ["inside", "removal", "way", "way_to"]
-
 
 def inside(lan: Lan, routes: Iterable[Route], device: str) -> list[Route]:
     """The routes for a part of this LAN by anything but the device: a route that is longer wins, whatever its metric is."""

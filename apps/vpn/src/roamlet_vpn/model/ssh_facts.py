@@ -26,8 +26,6 @@ from typing import Annotated
 from roamlet_vpn.model.network import Address
 from roamlet_vpn.model.untrusted import Count, Mode, Sha256, Text, Untrusted, whole
 
-__all__ = ["SshDevice", "SshEnd", "SshFacts", "SshFile"]
-
 # One public key as ssh writes it: it goes into files of other servers, so it must hold nothing else.
 KEY = re.compile(r"(ssh-(ed25519|rsa)|ecdsa-sha2-nistp(256|384|521)) [A-Za-z0-9+/]{40,2000}={0,2}")
 

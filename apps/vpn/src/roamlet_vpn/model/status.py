@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-__all__ = ["SiteStatus", "State", "TunnelStatus", "age_text", "rates"]
-
 State = Literal["up", "idle", "down"]
 
 

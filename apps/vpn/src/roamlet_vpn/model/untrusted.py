@@ -13,8 +13,6 @@ from roamlet_vpn.errors import VpnError
 from roamlet_vpn.host.system import is_key
 from roamlet_vpn.model.network import Address, Endpoint, InterfaceAddress, Lan
 
-__all__ = ["OPTIONAL", "Count", "FactsError", "Mode", "Mtu", "PublicKey", "Sha256", "Text", "Untrusted", "whole"]
-
 # More of one thing than any router of an office has: a claim that is longer is refused rather than kept.
 MOST = 10_000
 LONGEST_TEXT = 1 << 20

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-__all__ = ["MADE_BY_APPLY", "Action", "Forward", "MakeKey", "diff"]
-
 MADE_BY_APPLY = "(made by apply)"  # in place of a public key whose private key does not exist yet
 
 

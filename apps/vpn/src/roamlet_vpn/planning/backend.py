@@ -15,8 +15,6 @@ from roamlet_vpn.model.status import SiteStatus
 from roamlet_vpn.planning.actions import Action
 from roamlet_vpn.planning.plan import Plan
 
-__all__ = ["Backend", "FactsOf"]
-
 FactsOf = Mapping[str, Facts]
 """The facts of servers, by the names of their sites."""
 

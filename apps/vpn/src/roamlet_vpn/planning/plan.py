@@ -12,8 +12,6 @@ from roamlet_vpn.model.facts import Facts
 from roamlet_vpn.model.network import Network
 from roamlet_vpn.planning.actions import Action, Forward
 
-__all__ = ["Note", "Plan", "Refusal", "forwarding_actions", "given_addresses"]
-
 
 @dataclass(frozen=True)
 class Refusal:

@@ -5,8 +5,6 @@ from collections.abc import Iterator, Mapping
 from roamlet_vpn.model.facts import Facts
 from roamlet_vpn.model.network import Network, Site
 
-__all__ = ["missing_tools", "no_root", "ranges_in_the_way"]
-
 
 def no_root(site: Site) -> str:
     """The refusal for a server that was reached without root."""
@@ -31,7 +29,7 @@ def ranges_in_the_way(network: Network, site: Site, facts: Facts) -> Iterator[st
     ]
     ranges = [*others, *((lan, "this network's tunnel range") for lan in network.tunnels)]
     for name, device in facts.devices.items():
-        if name in (network.interface, "lo") or _of_our_tunnel(network, site, facts, name):
+        if name in (network.interface, "lo") or _of_our_tunnel(site, facts, name):
             continue
         for address in device.addresses:
             for lan, whose in ranges:
@@ -57,7 +55,7 @@ def ranges_in_the_way(network: Network, site: Site, facts: Facts) -> Iterator[st
         )
 
 
-def _of_our_tunnel(network: Network, site: Site, facts: Facts, device: str) -> bool:
+def _of_our_tunnel(site: Site, facts: Facts, device: str) -> bool:
     """The tun device of the ssh backend, from which a network migrates: it has the site's own address in the tunnel."""
     addresses = facts.devices[device].addresses
     return facts.devices[device].kind == "tun" and any(address.ip == site.address for address in addresses)

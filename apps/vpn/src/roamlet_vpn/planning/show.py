@@ -11,8 +11,6 @@ from roamlet_vpn.model.network import Network
 from roamlet_vpn.planning.actions import Action, MakeKey
 from roamlet_vpn.planning.plan import Plan
 
-__all__ = ["plain_plan", "print_plan"]
-
 STYLES = {"+": "green", "-": "red", "~": "yellow", "@": "dim"}
 WIDTH = 120  # where the output is no terminal
 

@@ -30,18 +30,6 @@ from typing import Any
 from roamlet_vpn.model.network import Lan
 from roamlet_vpn.planning.actions import MADE_BY_APPLY, Action, MakeKey, diff
 
-__all__ = [
-    "MakeIdentity",
-    "RemoveDevice",
-    "RemoveTunnel",
-    "RunTunnel",
-    "TunnelDevice",
-    "TunnelFile",
-    "TunnelUser",
-    "TunnelsDown",
-    "UseIdentity",
-]
-
 
 @dataclass(frozen=True)
 class MakeIdentity(MakeKey):

@@ -9,8 +9,6 @@ from roamlet_vpn.ssh.links import links
 from roamlet_vpn.ssh.plan import make_ssh_plan
 from roamlet_vpn.ssh.status import site_status
 
-__all__ = ["SSH"]
-
 SSH_PORT = 22  # at which sites call each other
 
 

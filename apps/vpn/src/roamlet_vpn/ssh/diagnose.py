@@ -10,8 +10,6 @@ from roamlet_vpn.model.network import Network, Site
 from roamlet_vpn.ssh.links import Link, links
 from roamlet_vpn.ssh.plan import RUNNING
 
-__all__ = ["sent_again", "silent_tunnels"]
-
 SENT_AGAIN = 0.002  # of what an ssh connection sends: less is noise
 ENOUGH = 100_000  # bytes; a share of less than that says nothing
 

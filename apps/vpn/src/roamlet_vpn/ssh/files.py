@@ -5,8 +5,6 @@ import shlex
 from roamlet_vpn.host.tunnel import FOLDER, USER
 from roamlet_vpn.ssh.links import End
 
-__all__ = ["METRIC", "QUEUE", "SSHD", "accept_script", "allowed_key", "call_script", "unit"]
-
 QUEUE = 2000  # packets: the 500 of a tun device overflow while ssh waits for an answer at 80 ms
 METRIC = 512  # of the routes: those of WireGuard come before them, so that a network goes over while both are there
 ALIVE = 5  # seconds between signs of life; three that are missing end the connection, and it is made anew

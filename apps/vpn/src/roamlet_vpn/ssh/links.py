@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from roamlet_vpn.errors import VpnError
 from roamlet_vpn.model.network import Address, Lan, Network, Site, allowed_ips, ssh_device
 
-__all__ = ["MTU", "End", "Link", "SshBackendError", "end_of", "links"]
-
 MTU = 1500  # what a tun device has: ssh is a stream, which cuts as it likes
 
 

@@ -28,8 +28,6 @@ from roamlet_vpn.ssh.files import METRIC, QUEUE, allowed_key
 from roamlet_vpn.ssh.links import End
 from roamlet_vpn.ssh.setup import Identity, Setup, setup
 
-__all__ = ["make_ssh_plan", "ssh_identities"]
-
 NEEDED = ("ssh", "devices", "routes")
 TOOLS = {"ssh": "openssh-client", "ssh-keygen": "openssh-client", "ip": "iproute2", "useradd": "passwd"}
 RUNNING = ("active", "activating", "reloading")  # a unit that waits for its next start is activating

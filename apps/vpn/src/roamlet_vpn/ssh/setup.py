@@ -12,8 +12,6 @@ from roamlet_vpn.planning.actions import MADE_BY_APPLY
 from roamlet_vpn.ssh.files import SSHD, accept_script, allowed_key, call_script, unit
 from roamlet_vpn.ssh.links import End, end_of, links
 
-__all__ = ["Identity", "Setup", "setup"]
-
 
 @dataclass(frozen=True)
 class Identity:

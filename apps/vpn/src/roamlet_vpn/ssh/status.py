@@ -13,8 +13,6 @@ from roamlet_vpn.model.status import SiteStatus, TunnelStatus, age_text, rates
 from roamlet_vpn.ssh.links import End
 from roamlet_vpn.ssh.setup import Identity, setup
 
-__all__ = ["SshTunnel", "site_status"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SshTunnel(TunnelStatus):

@@ -46,21 +46,6 @@ from typing import Any
 from roamlet_vpn.model.network import Address, InterfaceAddress, Lan
 from roamlet_vpn.planning.actions import MADE_BY_APPLY, Action, diff
 
-__all__ = [
-    "Addresses",
-    "Down",
-    "EnableUnit",
-    "FollowNames",
-    "Hold",
-    "LinkUp",
-    "Mtu",
-    "ProtectConfig",
-    "Routes",
-    "Sync",
-    "Up",
-    "WriteConfig",
-]
-
 
 @dataclass(frozen=True)
 class WriteConfig(Action):

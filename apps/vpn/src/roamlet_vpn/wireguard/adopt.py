@@ -19,8 +19,6 @@ from roamlet_vpn.planning.plan import Plan
 from roamlet_vpn.wireguard.plan import make_wireguard_plan
 from roamlet_vpn.wireguard.wgconf import PeerPart, WgConfig, WgConfigError, parsed
 
-__all__ = ["adopted"]
-
 
 @dataclass(frozen=True)
 class Found:

@@ -13,8 +13,6 @@ from roamlet_vpn.wireguard.diagnose import Tunnels, interface_down
 from roamlet_vpn.wireguard.plan import make_wireguard_plan
 from roamlet_vpn.wireguard.status import site_status
 
-__all__ = ["WIREGUARD"]
-
 
 def _is_down(facts: Facts, keep_config: bool) -> bool:
     off = facts.unit is None or facts.unit.enabled != "enabled"

@@ -8,8 +8,6 @@ from roamlet_vpn.model.measured import SIZES, Measurements
 from roamlet_vpn.model.network import Lan, Network, Site, allowed_ips, is_inside, needs_ipv6
 from roamlet_vpn.wireguard.diagnose_addresses import Reach
 
-__all__ = ["Tunnels", "interface_down"]
-
 SMALLEST_IPV6 = 1280  # bytes: a device with a smaller MTU has no IPv6
 LOSS = 0.2  # of ten echoes: two lost ones are no accident
 
@@ -191,7 +189,7 @@ class Tunnels:
             evidence += f"{overhead} of them WireGuard's own"
         if fits < SMALLEST_IPV6 and needs_ipv6(self.network):
             whole = all(self._passes(one, other) for one, other in ends)
-            yield _too_small(self.network, (site, peer), mtu, (fits, overhead), evidence, whole)
+            yield _too_small((site, peer), mtu, (fits, overhead), evidence, whole)
             return
         yield (error if lost else warning)(
             "mtu-too-large",
@@ -233,9 +231,7 @@ class Tunnels:
         )
 
 
-def _too_small(
-    network: Network, ends: tuple[Site, Site], mtu: int, sizes: tuple[int, int], evidence: str, whole: bool
-) -> Diagnosis:
+def _too_small(ends: tuple[Site, Site], mtu: int, sizes: tuple[int, int], evidence: str, whole: bool) -> Diagnosis:
     """Where the internet carries less than IPv6 in the tunnel needs: no MTU mends that. `whole`: packets come through in pieces."""
     site, peer = ends
     fits, overhead = sizes

@@ -9,8 +9,6 @@ from roamlet_vpn.model.facts import Interface
 from roamlet_vpn.model.measured import Datagrams, Measurements
 from roamlet_vpn.model.network import Address, Site
 
-__all__ = ["Reach"]
-
 FRESH = 180  # seconds: the age of a handshake that a tunnel which works has
 
 

@@ -6,8 +6,6 @@ from roamlet_vpn.model.facts import Facts
 from roamlet_vpn.model.network import Lan, Network, Site, is_inside
 from roamlet_vpn.wireguard.wgconf import PeerPart, WgConfig, said
 
-__all__ = ["foreign_peers", "lost_foreign_peers", "ways_to_foreign_peers"]
-
 
 def foreign_peers(site: Site, facts: Facts) -> tuple[PeerPart, ...]:
     """Those that the file names for this site, as its server's configuration has them."""

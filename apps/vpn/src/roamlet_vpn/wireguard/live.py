@@ -10,8 +10,6 @@ from roamlet_vpn.planning.actions import MADE_BY_APPLY, Action
 from roamlet_vpn.wireguard.actions import Addresses, Hold, LinkUp, Mtu, Routes, Sync
 from roamlet_vpn.wireguard.wgconf import PeerPart, WgConfig, said
 
-__all__ = ["first_mtu", "held_notes", "held_routes", "live_actions", "live_notes", "wanted_routes"]
-
 # WireGuard's REJECT_AFTER_TIME, in seconds: a tunnel whose last handshake is older carries nothing.
 HANDSHAKE_HOLDS = 180
 

@@ -30,8 +30,6 @@ from roamlet_vpn.wireguard.wgconf import (
     said,
 )
 
-__all__ = ["known_keys", "make_wireguard_plan", "wanted_config"]
-
 
 def make_wireguard_plan(
     network: Network, facts: Mapping[str, Facts], keys: Mapping[str, str], unreachable: Mapping[str, str]

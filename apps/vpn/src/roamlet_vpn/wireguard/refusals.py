@@ -9,8 +9,6 @@ from roamlet_vpn.planning.plan import Refusal
 from roamlet_vpn.planning.refusals import missing_tools, no_root, ranges_in_the_way
 from roamlet_vpn.wireguard.wgconf import said
 
-__all__ = ["refusals", "undecidable"]
-
 WRITTEN = "written by roamlet vpn"  # in the first comment of each configuration that it makes
 NEEDED = ("interface", "config", "waiting_key", "devices", "routes")
 TOOLS = {"wg": "wireguard-tools", "wg-quick": "wireguard-tools", "ip": "iproute2"}
@@ -29,7 +27,7 @@ def refusals(network: Network, site: Site, facts: Mapping[str, Facts], keys: Map
         *_owner(network, here, keys),
         *ranges_in_the_way(network, site, here),
         *_routes_in_the_way(network, site, here),
-        *_ports(network, site, here),
+        *_ports(site, here),
     ]
     return [Refusal(site.name, message) for message in found]
 
@@ -121,7 +119,7 @@ def _routes_in_the_way(network: Network, site: Site, facts: Facts) -> Iterator[s
                 )
 
 
-def _ports(network: Network, site: Site, facts: Facts) -> Iterator[str]:
+def _ports(site: Site, facts: Facts) -> Iterator[str]:
     port = site.listen_port
     if not port or (facts.interface is not None and facts.interface.listen_port == port):
         return

@@ -9,8 +9,6 @@ from roamlet_vpn.model.network import Network, Site
 from roamlet_vpn.model.status import SiteStatus, TunnelStatus, age_text, rates
 from roamlet_vpn.wireguard.live import HANDSHAKE_HOLDS
 
-__all__ = ["PeerStatus", "site_status"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class PeerStatus(TunnelStatus):

@@ -17,18 +17,6 @@ from roamlet_vpn.model.facts import KEPT, Facts
 from roamlet_vpn.model.network import Endpoint, InterfaceAddress, Lan, endpoint_from
 from roamlet_vpn.planning.actions import MADE_BY_APPLY
 
-__all__ = [
-    "InterfacePart",
-    "PeerPart",
-    "WgConfig",
-    "WgConfigError",
-    "changed",
-    "counterpart",
-    "parsed",
-    "rendered",
-    "said",
-]
-
 INTERFACE_KEYS = {
     "privatekey": "PrivateKey",
     "address": "Address",

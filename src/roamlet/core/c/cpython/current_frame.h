@@ -24,3 +24,6 @@ tstate_set_frame(PyThreadState *tstate, _PyInterpreterFrame *frame)
 {
     tstate->current_frame = frame;
 }
+
+/* A call's operands are (callable, NULL) or (method, self), then the arguments. */
+#define CALLABLE_BELOW_SELF 1

@@ -19,10 +19,7 @@ typedef struct {
 } VersionFields;
 
 #include "cframe.h"
-
-typedef struct {
-    char unused;
-} VersionThread;
+#include "c_calls_not_counted.h"
 
 static inline __attribute__((always_inline)) void
 version_save(VersionFields *saved, PyThreadState *tstate)
@@ -45,20 +42,6 @@ version_resumed(PyThreadState *tstate)
 {
     bool traced = tstate->tracing == 0 && (tstate->c_tracefunc != NULL || tstate->c_profilefunc != NULL);
     tstate->cframe->use_tracing = traced ? 255 : 0;
-}
-
-static inline void
-version_thread(VersionThread *thread, PyThreadState *tstate)
-{
-    (void)thread;
-    (void)tstate;
-}
-
-/* Instead: tasklets start on C stacks of their own, as threads do. */
-static inline UNUSED void
-version_thread_own(VersionThread *thread)
-{
-    (void)thread;
 }
 
 static inline void

@@ -44,10 +44,7 @@ typedef struct {
 } VersionFields;
 
 #include "current_frame.h"
-
-typedef struct {
-    char unused;
-} VersionThread;
+#include "c_calls_not_counted.h"
 
 /* The JIT frees code that is out of use once no thread state says that it runs it. That of a suspended tasklet is said by
    none, so a reference keeps it. */
@@ -74,20 +71,6 @@ version_load(VersionFields *saved, PyThreadState *tstate)
     ((_PyThreadStateImpl *)tstate)->c_stack_soft_limit = saved->soft_limit;
     ((_PyThreadStateImpl *)tstate)->c_stack_hard_limit = saved->hard_limit;
 #endif
-}
-
-static inline void
-version_thread(VersionThread *thread, PyThreadState *tstate)
-{
-    (void)thread;
-    (void)tstate;
-}
-
-/* Instead: tasklets start on C stacks of their own, as threads do. */
-static inline UNUSED void
-version_thread_own(VersionThread *thread)
-{
-    (void)thread;
 }
 
 static inline void
@@ -148,9 +131,6 @@ frame_generator(_PyInterpreterFrame *frame)
 {
     return _PyGen_GetGeneratorFromFrame(frame);
 }
-
-/* A call's operands are (callable, NULL) or (method, self), then the arguments. */
-#define CALLABLE_BELOW_SELF 1
 
 /* The eval loop stores its stack pointer before it calls anything that may run Python code, with no operand below that has
    already been given away: CPython's own collectors count on that. Arguments of a call from C are copied for it. */
