@@ -14,10 +14,10 @@ from tests.programs import printed
 
 
 @pytest.fixture(autouse=True)
-def patched() -> Iterator[None]:
+def patched() -> Iterator[Changes]:
     changes = Changes()
     loops.apply(changes)
-    yield
+    yield changes
     changes.undo()
 
 
@@ -51,6 +51,73 @@ def test_another_tasklet_wakes_it_and_signals_arrive() -> None:
     roamlet.sleep(0.02)
     signal.raise_signal(signal.SIGUSR1)
     assert waiting.join(10) == "signal"
+
+
+def test_each_tasklet_has_the_loop_that_it_has_set() -> None:
+    """As programs before asyncio.run() do it: set_event_loop(), and whatever library asks for the loop gets that one."""
+
+    def program(seconds: float) -> bool:
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        try:
+            asyncio.get_event_loop().run_until_complete(asyncio.sleep(seconds))
+            return asyncio.get_event_loop() is loop
+        finally:
+            loop.close()
+            asyncio.set_event_loop(None)
+
+    assert [job.join(10) for job in [spawn(program, (0.02 * each,)) for each in range(3)]] == [True] * 3
+
+
+def test_a_loop_is_seen_by_the_tasklet_that_has_set_it_alone() -> None:
+    ours = asyncio.new_event_loop()
+    asyncio.set_event_loop(ours)
+    other = asyncio.new_event_loop()
+
+    def run_in_between() -> None:
+        asyncio.run(asyncio.sleep(0))  # which sets one, and then none
+        with pytest.raises(RuntimeError, match="There is no current event loop"):
+            asyncio.get_event_loop()
+        asyncio.set_event_loop(other)
+
+    try:
+        spawn(run_in_between).join(10)
+        assert asyncio.get_event_loop() is ours
+    finally:
+        asyncio.set_event_loop(None)
+        ours.close()
+        other.close()
+
+
+def test_a_loop_that_was_set_before_and_after(patched: Changes) -> None:
+    patched.undo()
+    before, later = asyncio.new_event_loop(), asyncio.new_event_loop()
+    asyncio.set_event_loop(before)
+    try:
+        loops.apply(patched)
+        assert asyncio.get_event_loop() is before
+        asyncio.set_event_loop(later)
+        patched.undo()
+        assert asyncio.get_event_loop() is later
+    finally:
+        asyncio.set_event_loop(None)
+        before.close()
+        later.close()
+
+
+@pytest.mark.pythons((3, 11), (3, 13), reason="a later get_event_loop() makes none")
+@pytest.mark.filterwarnings("ignore:There is no current event loop:DeprecationWarning")
+def test_a_tasklet_that_asks_gets_one_of_its_own(patched: Changes) -> None:
+    def ask() -> bool:
+        loop = asyncio.get_event_loop()
+        try:
+            return asyncio.get_event_loop() is loop and loop not in seen
+        finally:
+            seen.append(loop)
+            loop.close()
+
+    seen: list[asyncio.AbstractEventLoop] = []
+    assert spawn(ask).join(10) and spawn(ask).join(10)
 
 
 def test_what_was_changed_is_put_back() -> None:
