@@ -1,7 +1,11 @@
 """Plain asyncio.run() where the methods of asyncio's loops are changed, as roamlet.patch does it."""
 
 import asyncio
+import gc
+import os
 import signal
+import socket
+import threading
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -51,6 +55,81 @@ def test_another_tasklet_wakes_it_and_signals_arrive() -> None:
     roamlet.sleep(0.02)
     signal.raise_signal(signal.SIGUSR1)
     assert waiting.join(10) == "signal"
+
+
+def test_a_signal_that_another_thread_receives_ends_the_wait_of_two_loops() -> None:
+    """Of which one has the descriptor that the interpreter writes to, and both have handlers."""
+    heard: list[int] = []
+
+    async def main(number: int, *signals: int) -> None:
+        told = asyncio.Event()
+        for each in signals:
+            asyncio.get_running_loop().add_signal_handler(each, lambda: (heard.append(number), told.set()))
+        await told.wait()
+
+    def send(number: int) -> None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
+        os.kill(os.getpid(), number)
+
+    def from_a_thread(number: int) -> None:
+        sending = threading.Thread(target=send, args=(number,))
+        sending.start()
+        sending.join()
+
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1, signal.SIGUSR2])
+    try:
+        first = spawn(lambda: asyncio.run(main(1, signal.SIGUSR1)))
+        second = spawn(lambda: asyncio.run(main(2, signal.SIGUSR2)))
+        roamlet.sleep(0.02)
+        timer = threading.Timer(0.02, from_a_thread, (signal.SIGUSR1,))
+        timer.start()
+        first.join(10)
+        timer.join()
+        timer = threading.Timer(0.02, from_a_thread, (signal.SIGUSR2,))
+        timer.start()
+        second.join(10)
+        timer.join()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    assert heard == [1, 2]
+    assert signal.set_wakeup_fd(-1) == -1
+
+
+def test_a_descriptor_for_signals_of_the_programs_own_stays() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGUSR1, lambda: None)
+        assert loop.remove_signal_handler(signal.SIGUSR1)
+
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        signal.set_wakeup_fd(ours.fileno())
+        asyncio.run(main())
+        assert signal.set_wakeup_fd(-1) == ours.fileno()
+
+
+def test_a_loop_that_outlives_the_patch_is_still_woken(patched: Changes) -> None:
+    box: list[asyncio.AbstractEventLoop] = []
+
+    async def main() -> None:
+        box.append(asyncio.get_running_loop())
+        await asyncio.sleep(60)
+
+    waiting = spawn(lambda: asyncio.run(main()))
+    roamlet.sleep(0.02)
+    patched.undo()
+    called: list[str] = []
+    box[0].call_later(0.01, called.append, "later")
+    with roamlet.timeout(10):
+        while not called:
+            roamlet.sleep(0.005)
+    waiting.kill()
+    box.clear()
+    with pytest.raises(roamlet.TaskletKilled):
+        waiting.join(10)
+    del waiting
+    gc.collect()
 
 
 def test_each_tasklet_has_the_loop_that_it_has_set() -> None:

@@ -94,7 +94,7 @@ class LoopSelector:
         self.unregister = inner.unregister
         self.get_map = inner.get_map
         self.get_key = inner.get_key
-        _all.add(self)
+        all_selectors.add(self)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
@@ -195,7 +195,7 @@ class LoopSelector:
         self.inner.close()
 
 
-_all: WeakSet[LoopSelector] = WeakSet()
+all_selectors: WeakSet[LoopSelector] = WeakSet()
 
 
 def _forked() -> None:
@@ -203,7 +203,7 @@ def _forked() -> None:
 
     The loops of the parent's tasklets get an empty one each. They hear nothing more of their descriptors in this process.
     """
-    for selector in list(_all):
+    for selector in list(all_selectors):
         if selector._keys is not None and selector.loop is not None:
             with select.epoll() as empty:
                 os.dup2(empty.fileno(), cast("selectors.EpollSelector", selector.inner).fileno(), inheritable=False)

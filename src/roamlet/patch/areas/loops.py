@@ -13,15 +13,16 @@ from roamlet.patch.changes import Changes
 def apply(changes: Changes) -> None:
     """Change the methods of asyncio's selector loops, now or when asyncio is imported, which takes long and few programs need.
 
-    Of loops that were made before the selectors alone are changed. Loops written in C (uvloop's) are left alone:
-    roamlet.aio.portal() gives each a thread.
+    Of loops that were made before the selectors alone are changed. Those that were made meanwhile keep the methods when the
+    changes are undone. Loops written in C (uvloop's) are left alone: roamlet.aio.portal() gives each a thread.
     """
 
     def change(_: ModuleType) -> None:
         from asyncio import events
 
-        from roamlet.aio._loop import OF_SELECTOR_LOOPS, OF_UNIX_LOOPS, SELECTOR_LOOP, UNIX_LOOP, init
+        from roamlet.aio._loop import OF_SELECTOR_LOOPS, OF_UNIX_LOOPS, SELECTOR_LOOP, UNIX_LOOP, init, keep_methods
 
+        changes.on_undo(keep_methods)
         changes.replace(SELECTOR_LOOP, "__init__", init(SELECTOR_LOOP.__init__, waits=True))
         for owner, methods in ((SELECTOR_LOOP, OF_SELECTOR_LOOPS), (UNIX_LOOP, OF_UNIX_LOOPS)):
             for name, make in methods.items():
