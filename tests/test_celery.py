@@ -158,7 +158,7 @@ def worker(tmp_path):
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=400,
             check=False,
         )
         said = {}
@@ -219,3 +219,197 @@ def test_a_warm_shutdown_waits_for_the_tasks_that_run(worker):
 def test_a_cold_shutdown_kills_them(worker):
     said, done = worker(STOPPED.format(signal="SIGQUIT", then=""))
     assert said == {"events": ["task ended"]}, done.stderr
+
+
+POOL = """
+import roamlet.celery
+import gc, os, sys
+import celery
+import roamlet
+
+def pool_of(limit):
+    pool = roamlet.celery.TaskPool(limit, app=celery.Celery("app", broker="memory://", set_as_current=False))
+    pool.start()
+    return pool
+
+def wait_for_all(pool):
+    while pool.info["running-tasklets"] or pool.info["waiting-tasklets"]:
+        roamlet.sleep(0.001)
+"""
+
+
+@pytest.fixture
+def pool(tmp_path, python):
+    """Run a program that has the pool without a worker; return the numbers that it prints."""
+
+    def run(source):
+        (tmp_path / "pool.py").write_text(POOL + source)
+        done = python("-m", "roamlet.patch", "--local", "pool.py")
+        assert done.returncode == 0, done.stderr
+        return [int(each) for each in done.stdout.split()]
+
+    return run
+
+
+def test_the_end_of_a_task_wakes_one_that_waits(pool):
+    switches, most = pool("""
+switches = running = most = 0
+
+def count(before, after):
+    global switches
+    switches += 1
+
+def target():
+    global running, most
+    running += 1
+    most = max(most, running)
+    roamlet.schedule()
+    running -= 1
+
+one = pool_of(2)
+roamlet.set_schedule_callback(count)
+for _ in range(300):
+    one.apply_async(target)
+wait_for_all(one)
+roamlet.set_schedule_callback(None)
+print(switches, most)
+""")
+    assert most == 2 and switches < 300 * 10  # each end woke all: 45,000
+
+
+def test_the_limit_changes_from_any_thread_while_tasks_wait(pool):
+    assert pool("""
+import threading
+
+running, let_go = 0, roamlet.channel()
+
+def target():
+    global running
+    running += 1
+    let_go.receive()
+    running -= 1
+
+one = pool_of(4)
+for _ in range(20):
+    one.apply_async(target)
+
+def see():
+    for _ in range(50):
+        roamlet.schedule()
+    print(running, one.limit)
+
+def change(how, n):
+    thread = threading.Thread(target=how, args=(n,))
+    thread.start()
+    thread.join()
+
+see()
+change(one.grow, 3)
+see()
+change(one.shrink, 5)
+see()
+for _ in range(6):
+    let_go.send(None)
+see()
+change(one.grow, 2)
+see()
+one.shrink(10)
+for _ in range(4):
+    let_go.send(None)
+see()
+one.grow(30)
+one.shrink(10)  # free ones count at once
+see()
+for _ in range(10):
+    let_go.send(None)
+wait_for_all(one)
+for _ in range(30):
+    one.apply_async(target)
+see()
+for _ in range(30):
+    let_go.send(None)
+wait_for_all(one)
+see()
+""") == [4, 4, 7, 7, 7, 2, 2, 2, 4, 4, 0, 0, 10, 20, 20, 20, 0, 20]
+
+
+def test_tasks_leave_no_memory_behind(pool):
+    """Of 10,000 tasks, of which each tenth fails and each seventh is killed."""
+    blocks, kilobytes, jobs = pool("""
+def target(number):
+    if number % 10 == 0:
+        raise ValueError(number)
+    roamlet.sleep(60 if number % 7 == 0 else 0)
+
+def some(count):
+    for _ in range(count // 100):
+        started = [one.apply_async(target, (number,), soft_timeout=100, timeout=100) for number in range(100)]
+        while any(not each.accepted for each in started):
+            for number, job in enumerate(started):
+                if job.accepted and number % 7 == 0 and number % 10:
+                    one.terminate_job(job.pid)
+            roamlet.sleep(0)
+        for number, job in enumerate(started):
+            if number % 7 == 0:
+                one.terminate_job(job.pid)
+        wait_for_all(one)
+    del started, job
+    gc.collect()
+    with open("/proc/self/statm") as file:
+        return sys.getallocatedblocks(), int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
+
+one = pool_of(20)
+some(1000)
+before = some(1000)
+after = some(10_000)
+print(after[0] - before[0], after[1] - before[1], len(one._jobs))
+""")
+    assert blocks < 500 and kilobytes < 1000 and jobs == 0
+
+
+MEMORY = """
+import gc
+app.conf.task_ignore_result = True
+left, done = 0, threading.Event()
+
+
+@app.task
+def plain(number):
+    global left
+    try:
+        if number % 10 == 0:
+            raise ValueError(number)
+        time.sleep(0)
+    finally:
+        left -= 1
+        if not left:
+            done.set()
+
+
+def some(count):
+    global left
+    for _ in range(count // 500):
+        left = 500
+        done.clear()
+        for number in range(500):
+            plain.delay(number)
+        done.wait()
+    gc.collect()
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def main(worker):
+    try:
+        some(10_000)  # what Celery keeps itself of the last ten thousand
+        before = some(1000)
+        said(grown=some(10_000) - before, jobs=len(pool_of(worker)._jobs))
+    finally:
+        app.control.shutdown()
+"""
+
+
+@pytest.mark.soak
+def test_ten_thousand_tasks_of_a_worker_leave_no_memory_behind(worker):
+    said, done = worker(MEMORY)
+    assert said["jobs"] == 0 and said["grown"] < 1_000_000, done.stderr

@@ -1,5 +1,6 @@
 """roamlet.gunicorn.Worker in a real gunicorn on loopback: one arbiter, one worker, raw connections."""
 
+import http.client
 import os
 import re
 import signal
@@ -7,6 +8,8 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
+import time
 from contextlib import closing
 
 import pytest
@@ -320,7 +323,7 @@ class Worker(roamlet.gunicorn.Worker):
     server.end()
 
 
-def test_a_stop_lets_requests_end_and_closes_idle_connections_at_once(gunicorn, tmp_path):
+def test_a_stop_lets_requests_end_and_closes_idle_connections(gunicorn, tmp_path):
     server = gunicorn("--keep-alive", "100")
     with server.connect() as idle, server.connect() as busy:
         assert get(idle, "/idle")[0] == 200
@@ -470,6 +473,76 @@ def test_hundreds_of_idle_connections_are_closed_at_a_stop(gunicorn):
     server.until("Worker exiting")
     log = server.end()
     assert "Traceback" not in log and "graceful timeout" not in log
+
+
+PATIENT = """
+import sys
+import roamlet.gunicorn
+
+class Worker(roamlet.gunicorn.Worker):
+    last_request_seconds = {seconds}
+
+    def handle_exit(self, sig, frame):
+        super().handle_exit(sig, frame)
+        print("the worker is to end", file=sys.stderr, flush=True)
+"""
+
+
+def test_a_stop_answers_one_more_request_of_an_idle_connection_and_closes_it(gunicorn, tmp_path):
+    (tmp_path / "patient.py").write_text(PATIENT.format(seconds=60))
+    server = gunicorn("-k", "patient.Worker", "--keep-alive", "100", "--graceful-timeout", "50")
+    with server.connect() as idle:
+        assert get(idle, "/one") == (200, b"hello /one")
+        os.kill(server.worker, signal.SIGTERM)
+        server.until("the worker is to end")
+        assert get(idle, "/pid") == (200, str(server.worker).encode())
+        assert is_closed(idle)
+        server.until("Worker exiting")
+    assert "Traceback" not in server.end()
+
+
+def test_an_idle_connection_ends_with_its_keep_alive_after_a_stop(gunicorn, tmp_path):
+    (tmp_path / "patient.py").write_text(PATIENT.format(seconds=60))
+    server = gunicorn("-k", "patient.Worker", "--keep-alive", "1", "--graceful-timeout", "50")
+    with server.connect() as idle:
+        assert get(idle, "/one") == (200, b"hello /one")
+        os.kill(server.worker, signal.SIGTERM)
+        assert is_closed(idle)
+    server.end()
+
+
+def test_reloads_refuse_no_request_of_kept_alive_connections(gunicorn):
+    """Clients that send one request after the other, and connect anew where a response says that the connection closes."""
+    server, failed, done = gunicorn("--keep-alive", "30"), [], threading.Event()
+    counts = [0] * 8
+
+    def ask(number):
+        client = http.client.HTTPConnection(*server.addresses[0], timeout=30)
+        try:
+            while not done.is_set():
+                client.request("GET", "/one")
+                with client.getresponse() as answer:
+                    assert answer.read() == b"hello /one"
+                counts[number] += 1
+        except (OSError, http.client.HTTPException) as error:
+            failed.append(repr(error))
+        finally:
+            client.close()
+
+    clients = [threading.Thread(target=ask, args=(number,)) for number in range(len(counts))]
+    for client in clients:
+        client.start()
+    for _ in range(3):
+        server.process.send_signal(signal.SIGHUP)
+        server.until("Worker exiting")
+        before = list(counts)
+        while not failed and any(new < old + 5 for new, old in zip(counts, before, strict=True)):
+            time.sleep(0.01)
+    done.set()
+    for client in clients:
+        client.join()
+    assert failed == []
+    assert "Traceback" not in server.end()
 
 
 def test_several_listeners_one_of_them_a_path(gunicorn):

@@ -1,7 +1,12 @@
-"""Servers of Debian's packages, private to the caller: their data and their Unix socket are in a folder that goes with them."""
+"""Servers of Debian's packages, private to the caller: their data and their Unix socket are in a folder that goes with them.
+
+One that knows no Unix sockets is given a listening socket of the loopback device; its port is in the file `port` of the folder.
+"""
 
 import contextlib
+import grp
 import os
+import pwd
 import shutil
 import signal
 import socket
@@ -9,11 +14,10 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from tools import unpack_debian
+from tools import account_shim, unpack_debian
 
 START = 60.0  # seconds that a server has to make its data, to be ready, and to end
 
@@ -29,16 +33,46 @@ class Server(NamedTuple):
     program: str
     """Its place in the package; PostgreSQL's folder has the version in its name."""
     arguments: tuple[str, ...]
-    listens: tuple[str, ...]
+    listens: tuple[str, ...] = ()
     """Arguments with which it listens on its usual port of the loopback device as well."""
-    silent: tuple[str, ...]
+    silent: tuple[str, ...] = ()
     """Arguments with which it has its Unix socket alone."""
-    socket: str
+    socket: str = ""
+    """Its Unix socket; else its standard input is a socket that listens."""
     before: tuple[str, ...] = ()
     """What makes its data, a program beside its own."""
     end: signal.Signals = signal.SIGKILL
     not_root: bool = False
+    account: str = ""
+    """A user and a group that its package would have made, and that it does not start without."""
+    configuration: str = ""
+    """What its file `configuration` has; FOLDER, USER and GROUP are replaced."""
 
+
+# It takes each message and keeps it in spool/input. With a socket `gate` in its folder, a message is accepted when that answers.
+EXIM = """
+primary_hostname = localhost
+spool_directory = FOLDER/spool
+log_file_path = FOLDER/spool/%slog
+exim_user = USER
+exim_group = GROUP
+smtp_accept_max = 200
+queue_only
+host_lookup =
+helo_lookup_domains =
+tls_advertise_hosts =
+keep_environment =
+never_users =
+acl_smtp_rcpt = everybody
+acl_smtp_data = gate
+begin acl
+everybody:
+  accept
+gate:
+  accept !condition = ${if exists{FOLDER/gate}}
+  accept condition = ${readsocket{FOLDER/gate}{message}{60s}}
+  deny
+"""
 
 SERVERS = {
     "redis-server": Server(
@@ -77,10 +111,17 @@ SERVERS = {
         silent=("--skip-networking",),
         socket="mariadb.sock",
     ),
+    "exim": Server(
+        package="exim4-daemon-light",
+        program="usr/sbin/exim4",
+        arguments=("-C", "FOLDER/configuration", "-bw"),
+        account="Debian-exim",
+        configuration=EXIM,
+    ),
 }
 
 
-@contextmanager
+@contextlib.contextmanager
 def running(name: str, unpacked: Path, *, listens: bool = False) -> Iterator[Path]:
     """The server `name`: the folder that has its socket. It ends with the block, and the folder is removed.
 
@@ -97,22 +138,32 @@ def running(name: str, unpacked: Path, *, listens: bool = False) -> Iterator[Pat
         words = [*namespace, *words]
     with tempfile.TemporaryDirectory() as folder, open(Path(folder, "log"), "wb") as log:
 
-        def start(words: list[str]) -> "subprocess.Popen[bytes]":
-            quiet = subprocess.DEVNULL
-            return subprocess.Popen(words, cwd=folder, env=environment, stdin=quiet, stdout=log, stderr=log)
+        def start(words: list[str], stdin: socket.socket | None = None) -> "subprocess.Popen[bytes]":
+            return subprocess.Popen(
+                words, cwd=folder, env=environment, stdin=stdin or subprocess.DEVNULL, stdout=log, stderr=log
+            )
 
         if server.before:
             maker = [*words[:-1], str(Path(words[-1]).with_name(server.before[0])), *server.before[1:]]
             with _ended_after(start(maker), signal.SIGKILL) as making:
                 if not _ends(making) or making.returncode:
                     raise RuntimeError(f"{maker} has failed: {_end_of(folder)}")
-        words = [*words, *server.arguments, *(server.listens if listens else server.silent)]
-        with _ended_after(start(words), server.end) as process:
+        if server.configuration:
+            environment = _configure(server, Path(folder), environment)
+        arguments = [each.replace("FOLDER", folder) for each in server.arguments]
+        words = [*words, *arguments, *(server.listens if listens else server.silent)]
+        with contextlib.ExitStack() as stack:
+            listener = None
+            if not server.socket:
+                listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=200))
+                Path(folder, "port").write_text(str(listener.getsockname()[1]))
+            process = start(words, listener)
+        with _ended_after(process, server.end):
             _wait_for(process, name, folder)
             yield Path(folder)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _ended_after(process: "subprocess.Popen[bytes]", by: signal.Signals) -> "Iterator[subprocess.Popen[bytes]]":
     """End it with the block by this signal, or where it does not heed that, by one that it cannot ignore."""
     try:
@@ -144,8 +195,27 @@ def program(name: str, unpacked: Path) -> tuple[list[str], dict[str, str]]:
     return unpack_debian.command(unpacked, server.program), {**os.environ, **unpack_debian.environment(unpacked)}
 
 
+def _configure(server: Server, folder: Path, environment: dict[str, str]) -> dict[str, str]:
+    """Write what it reads at its start; the environment that it needs beyond that."""
+    user, group = pwd.getpwuid(os.geteuid()).pw_name, grp.getgrgid(os.getegid()).gr_name
+    (folder / "spool").mkdir()
+    if os.geteuid() == 0:  # it takes messages as a user without rights
+        user, group = "nobody", "nogroup"  # words: ok
+        folder.chmod(0o711)
+        shutil.chown(folder / "spool", user, group)
+    text = server.configuration.replace("FOLDER", str(folder)).replace("USER", user).replace("GROUP", group)
+    (folder / "configuration").write_text(text)
+    try:
+        pwd.getpwnam(server.account)
+    except KeyError:
+        return {**environment, "LD_PRELOAD": str(account_shim.build(folder, server.account))}
+    return environment
+
+
 def _wait_for(process: "subprocess.Popen[bytes]", name: str, folder: str) -> None:
     """Until it takes connections. RuntimeError when it has ended, or does not in time."""
+    if not SERVERS[name].socket:
+        return  # its socket listens before it does
     end = time.monotonic() + START
     while process.poll() is None and time.monotonic() < end:
         with socket.socket(socket.AF_UNIX) as probe:

@@ -46,8 +46,8 @@ from celery.utils import threads as celery_threads
 from celery.worker.worker import WorkController
 from kombu.asynchronous.timer import Timer as KombuTimer
 
-from roamlet.core import CancelScope, TaskletExit, getcurrentid, set_error_handler, sleep, tasklet
-from roamlet.sync import Condition, Event
+from roamlet.core import CancelScope, TaskletExit, getcurrentid, os_threads, set_error_handler, sleep, tasklet
+from roamlet.sync import Condition, Event, Semaphore
 
 __all__ = ["TaskPool"]
 
@@ -131,7 +131,10 @@ class TaskPool(BasePool):  # type: ignore[misc]
         self.limit: int
         self._jobs: dict[int, _Job] = {}
         self._running = 0
-        self._changed = Condition()  # the number that run, the limit, or the pool's state
+        self._turns = Semaphore(self.limit or 0)
+        self._too_many = 0  # turns that shrink() takes back as tasks end
+        self._changing = os_threads.allocate_lock()  # Celery's autoscaler is a thread of its own
+        self._idle = Condition()  # the last task has ended
 
     # ---- what Celery calls ----
 
@@ -191,8 +194,8 @@ class TaskPool(BasePool):  # type: ignore[misc]
     def on_stop(self) -> None:
         """Warm: wait for the tasks that run."""
         self._forget_waiting()
-        with self._changed:
-            self._changed.wait_for(lambda: not self._jobs)
+        with self._idle:
+            self._idle.wait_for(lambda: not self._jobs)
 
     def on_close(self) -> None:
         self._forget_waiting()
@@ -210,14 +213,23 @@ class TaskPool(BasePool):  # type: ignore[misc]
             job.terminate()
 
     def grow(self, n: int = 1) -> None:
-        """Let n more run at a time."""
-        self.limit += n
-        with self._changed:
-            self._changed.notify_all()
+        """Let n more run at a time. Thread-safe."""
+        with self._changing:
+            self.limit += n
+            kept = min(n, self._too_many)
+            self._too_many -= kept
+            more = n - kept
+        if more > 0:
+            self._turns.release(more)
 
     def shrink(self, n: int = 1) -> None:
-        """Let n fewer run at a time, as soon as so many have ended."""
-        self.limit = max(self.limit - n, 0)
+        """Let n fewer run at a time, as soon as so many have ended. Thread-safe."""
+        with self._changing:
+            fewer = min(n, self.limit)
+            self.limit -= fewer
+            for _ in range(fewer):
+                if not self._turns.acquire(blocking=False):
+                    self._too_many += 1
 
     def restart(self) -> None:
         """Nothing is worn out."""
@@ -230,32 +242,44 @@ class TaskPool(BasePool):  # type: ignore[misc]
         return {
             **super()._get_info(),
             "running-tasklets": self._running,
-            "waiting-tasklets": len(self._jobs) - self._running,
+            "waiting-tasklets": max(len(self._jobs) - self._running, 0),
         }
 
     # ---- inside ----
 
     def _in_turn(self, job: _Job, run: Callable[[], None]) -> None:
         try:
-            with self._changed:
-                self._changed.wait_for(lambda: self._running < self.limit)
-                self._running += 1
+            self._turns.acquire()
+            self._running += 1
             try:
                 run()
             finally:
                 self._running -= 1
+                self._end_turn()
         except Exception:  # of a callback of Celery's; the others run on
             _logger.exception("A task of the pool has failed outside of its function")
         finally:
-            self._jobs.pop(job.pid, None)
-            with self._changed:
-                self._changed.notify_all()
+            self._forget(job)
+
+    def _end_turn(self) -> None:
+        """Give the turn to a task that waits for one, unless it is to be taken back."""
+        with self._changing:
+            taken_back = self._too_many > 0
+            self._too_many -= taken_back
+        if not taken_back:
+            self._turns.release()
+
+    def _forget(self, job: _Job) -> None:
+        self._jobs.pop(job.pid, None)
+        if not self._jobs:
+            with self._idle:
+                self._idle.notify_all()
 
     def _forget_waiting(self) -> None:
         for job in list(self._jobs.values()):
             if not job.accepted:
                 job.tasklet.kill(pending=True)
-                self._jobs.pop(job.pid, None)
+                self._forget(job)  # one that has not begun never will
 
 
 def _log_error(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:

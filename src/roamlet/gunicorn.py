@@ -4,6 +4,7 @@ One tasklet serves one connection. The standard library is made cooperative befo
 that waits for a database or another server holds up no other. Parsing, responses, TLS settings and hooks are gunicorn's own.
 """
 
+import contextlib
 import os
 import socket
 import sys
@@ -50,11 +51,17 @@ class Worker(AsyncWorker):  # type: ignore[misc] # gunicorn has no types
     What gunicorn's settings mean: worker_connections limits the connections of all listeners of a worker together; keepalive
     the seconds that a client may take for each request's headers, the first included; timeout the seconds that a tasklet may
     compute without a wait, after which the arbiter ends the worker; graceful_timeout the seconds that requests have to end
-    after SIGTERM, SIGHUP or max_requests, while idle connections are closed at once. threads is ignored.
+    after SIGTERM, SIGHUP or max_requests, while idle connections are closed after last_request_seconds. threads is ignored.
     """
 
     opening_seconds: float | None = 30.0
     """How long a client may take for the TLS handshake and, where keepalive is 0, for the headers of its request."""
+
+    last_request_seconds = 1.0
+    """How long an idle connection stays open for one more request once the worker is to end, at most keepalive.
+
+    The response to that says that the connection closes. A client whose request meets the end of its connection fails.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -64,6 +71,7 @@ class Worker(AsyncWorker):  # type: ignore[misc] # gunicorn has no types
         self._tls: Any = None
         self._quitting = self._aborting = self._reopening = False
         self._without_room = False  # for a connection, when one was accepted last
+        self._last_requests_until: float | None = None  # the worker ends, and idle connections at this time
 
     @classmethod
     def check_config(cls, cfg: Any, log: Any) -> None:
@@ -196,11 +204,19 @@ class Worker(AsyncWorker):  # type: ignore[misc] # gunicorn has no types
         return not self._connections
 
     def _end_idle_connections(self) -> None:
-        """Close those between two requests, which lose nothing by it. A new connection is served its first request."""
+        """Let those between two requests end soon: each has its keepalive, but no more than last_request_seconds are left."""
+        left = self._seconds_for_last_requests()
         for each in list(self._connections.values()):
-            idle = each.waiting is not None and each.handled and not _has_sent(each.client)
-            if idle and each.waiting is not None:  # still: that may have switched
-                each.waiting.cancel()
+            scope = each.waiting
+            if each.handled and scope is not None and (scope.deadline is None or scope.deadline > monotonic() + left):
+                with contextlib.suppress(RuntimeError):  # a request has come, and its tasklet has left the scope
+                    scope.reschedule(left)
+
+    def _seconds_for_last_requests(self) -> float:
+        """How much is left of last_request_seconds. They begin when this is asked first."""
+        if self._last_requests_until is None:
+            self._last_requests_until = monotonic() + self.last_request_seconds
+        return max(self._last_requests_until - monotonic(), 0.0)
 
     # ---- accepting ----
 
@@ -287,9 +303,10 @@ class Worker(AsyncWorker):  # type: ignore[misc] # gunicorn has no types
         """gunicorn reads a request's headers in it. It ends quietly when the time is over: no request came."""
         connection = self._connections[getcurrent()]
         connection.opening.reschedule(None)
-        connection.waiting = CancelScope(self.cfg.keepalive)
+        seconds = self.cfg.keepalive
         if connection.handled and not self.alive:
-            connection.waiting.cancel()
+            seconds = min(seconds, self._seconds_for_last_requests())
+        connection.waiting = CancelScope(seconds)
         return connection.waiting
 
     def handle_request(self, listener_name: Any, req: Any, sock: Any, addr: Any) -> None:
@@ -312,11 +329,3 @@ class Worker(AsyncWorker):  # type: ignore[misc] # gunicorn has no types
         """Log it and answer with its status; a tasklet that was killed or timed out has nothing to say."""
         if not isinstance(exc, TaskletExit):
             super().handle_error(req, client, addr, exc)
-
-
-def _has_sent(client: Any) -> bool:
-    try:
-        wait_readable(client.fileno(), 0)
-    except (OSError, ValueError):  # TimeoutError, closed
-        return False
-    return True

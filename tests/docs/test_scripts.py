@@ -1,5 +1,6 @@
 """The scripts of README.md, of the tutorial and of some how-tos run as they stand and print what the page says they print."""
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -22,6 +23,13 @@ PAGES = [
     ROOT / "docs/howto/use-tls.md",
 ]
 
+
+# Those scripts of a page that stand for themselves, where the library that they need is installed.
+AIOHTTP = [
+    script
+    for script in scripts(ROOT / "docs/howto/use-asyncio-libraries.md")
+    if "aiohttp" in script.text and importlib.util.find_spec("aiohttp") is not None
+]
 
 # On backends that see no frames, no tasklet moves.
 MOVING = scripts(ROOT / "docs/howto/move-a-running-tasklet.md")[:1] if KNOWN else []
@@ -57,7 +65,7 @@ def server(tmp_path_factory):
         pytest.skip(f"no sshd: {reason}")
 
 
-@pytest.mark.parametrize("script", [*scripts(*PAGES), *MOVING], ids=lambda script: script.name)
+@pytest.mark.parametrize("script", [*scripts(*PAGES), *MOVING, *AIOHTTP], ids=lambda script: script.name)
 def test_a_script_of_the_documentation_runs_and_prints_what_the_page_says(script: Script, tmp_path):
     done = run(script, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")

@@ -1,5 +1,6 @@
 """threading.local per tasklet: roamlet.sync.local, and the area `local` that puts it into threading."""
 
+import asyncio
 import gc
 import threading
 import weakref
@@ -9,6 +10,7 @@ import pytest
 import roamlet
 from roamlet import snapshot, sync
 from roamlet.patch.areas import local as area
+from roamlet.patch.areas import loops
 from tests.programs import printed
 
 
@@ -277,6 +279,26 @@ def test_the_object_may_die_in_another_thread():
     assert watched[0]() is None
     end.set()
     thread.join()
+
+
+def test_a_loop_that_a_tasklet_has_set_is_no_part_of_a_snapshot(in_place):
+    in_place(loops)
+
+    def set_loop(loop):
+        asyncio.set_event_loop(loop)
+        roamlet.schedule()
+
+    loop = asyncio.new_event_loop()
+    for value in (loop, None):  # the second is what asyncio.run() leaves
+        tasklet = roamlet.tasklet(set_loop)(value)
+        roamlet.schedule()
+        if value is None:
+            assert snapshot.dumps(tasklet)
+        else:
+            with pytest.raises(snapshot.CannotSave, match="local"):
+                snapshot.dumps(tasklet)
+        roamlet.run()
+    loop.close()
 
 
 def test_values_are_no_part_of_a_snapshot():

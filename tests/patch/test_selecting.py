@@ -153,6 +153,41 @@ def test_a_closed_descriptor_is_what_it_is(pair):
         select.select([pair[0]], [], [])
 
 
+@pytest.mark.parametrize("how", ["original", "patched"])
+def test_one_of_several_that_is_closed_meanwhile_is_found_with_the_next(how):
+    """By another thread where it is the original, which holds up this one."""
+    select_, poll_ = (_originals.select, _originals.poll) if how == "original" else (select.select, select.poll)
+
+    def close_and_send():
+        time.sleep(0.02) if how == "patched" else waited.wait(0.1)
+        closed.close()
+        right.send(b"x")
+
+    def begin():
+        if how == "patched":
+            return roamlet.spawn(close_and_send)
+        thread = threading.Thread(target=close_and_send)
+        thread.start()
+        return thread
+
+    waited, (left, right) = threading.Event(), socket.socketpair()
+    with left, right:
+        for call in ("select", "poll"):
+            closed, other = socket.socketpair()
+            number = closed.fileno()
+            with other:
+                ending = begin()
+                if call == "select":
+                    assert select_([closed, left], [], [closed], 10) == ([closed, left], [], [closed])
+                else:
+                    poll = poll_()
+                    poll.register(closed, select.POLLIN), poll.register(left, select.POLLIN)
+                    found = dict(poll.poll(10_000))
+                    assert found == {number: select.POLLNVAL, left.fileno(): select.POLLIN}
+                ending.join()
+                left.recv(1)
+
+
 def test_files_are_always_ready(file, pair):
     assert select.select([file, pair[0]], [file], []) == ([file], [file], [])
     poll = select.poll()

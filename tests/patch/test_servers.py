@@ -1,11 +1,13 @@
-"""Drivers of databases beside real servers: 50 tasklets of one thread wait for queries at once, and the thread goes on."""
+"""Clients of databases, mail and ssh beside real servers: 50 tasklets of one thread wait at once, and the thread goes on."""
 
 import importlib.util
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from tests.programs import printed
+from tests.remote.sshd import running_sshd, server_environment
 from tools import servers
 from tools.unpack_debian import CannotUnpack
 
@@ -41,10 +43,26 @@ def mariadb():
     yield from started("mariadb")
 
 
+@pytest.fixture(scope="module")
+def exim():
+    yield from started("exim")
+
+
+@pytest.fixture(scope="module")
+def sshd():
+    needs("paramiko")
+    try:
+        server_environment()
+    except CannotUnpack as reason:
+        pytest.skip(str(reason))
+    with tempfile.TemporaryDirectory() as folder, running_sshd(Path(folder)):
+        yield folder
+
+
 # What holds each program's queries is let go by a tasklet of the same thread, which counts them and its turns meanwhile.
 COMMON = """
 import roamlet.patch
-roamlet.patch.install({options})
+{install}
 import contextlib, sys
 import roamlet
 
@@ -70,6 +88,23 @@ def hold_up(ask, waiting, let_go):
     assert [each.join() for each in asking] == [number * number for number in range(50)]
     ticker.kill()
     print("right")
+"""
+
+INSTALL = "roamlet.patch.install()"
+INSTALL_THREADS = "roamlet.patch.install(threads='tasklets')"
+
+ALL_WAIT = """
+hold_up(ask, waiting, let_go)
+"""
+
+# Without the patch: the first of them holds its thread, until the library's own time-out.
+ONE_HOLDS = """
+seconds = 1
+first, ticker = roamlet.spawn(ask, (0,)), roamlet.spawn(tick)
+try:
+    first.join()
+except OSError as error:  # smtplib's has the time-out in its text
+    print("held", "timed out" in str(error) or type(error) is TimeoutError, turns <= 1)
 """
 
 POSTGRESQL = """
@@ -167,19 +202,117 @@ with connected() as holder, holder.cursor() as cursor:
 """
 
 
-@pytest.mark.parametrize("options", ["", "threads='tasklets'"], ids=["os", "tasklets"])
-def test_fifty_queries_by_psycopg(python, program, postgresql, options):
-    program(COMMON.format(options=options) + PSYCOPG + POSTGRESQL)
+# exim asks at its socket `gate` before it accepts a message. That end is of roamlet.io, which needs no patch.
+SMTP = """
+import os, smtplib, socket
+from pathlib import Path
+
+port, seconds = int(Path(folder, "port").read_text()), 60
+asked = []
+gate = roamlet.io.socket(socket.AF_UNIX)
+gate.bind(folder + "/gate")
+os.chmod(folder + "/gate", 0o777)
+gate.listen(50)
+
+def take():
+    while True:
+        asked.append(gate.accept()[0])
+
+def waiting():
+    return len(asked)
+
+def let_go():
+    os.unlink(folder + "/gate")
+    for each in asked:
+        assert each.recv(7) == b"message"  # unread, it would make the end of the connection an error
+        each.sendall(b"yes")
+        each.close()
+
+def ask(number):
+    with smtplib.SMTP("localhost", port, local_hostname="localhost", timeout=seconds) as client:  # without a look-up of it
+        refused = client.sendmail("a@localhost", ["b@localhost", "c@localhost"], f"Subject: {number}\\r\\n\\r\\n" + number * "x")
+        assert refused == {}
+    return number * number
+
+taking = roamlet.spawn(take)
+"""
+
+# Each command of the remote shell waits for a lock on a file, which the program has.
+PARAMIKO = """
+import fcntl, getpass, os, re, tempfile
+from pathlib import Path
+
+import paramiko
+
+port = int(re.search("Port (.*)", Path(folder, "sshd_config").read_text())[1])
+seconds = 60
+key = paramiko.Ed25519Key.from_private_key_file(folder + "/user_key")
+host_key = paramiko.Ed25519Key.from_private_key_file(folder + "/host_key")
+commands = tempfile.TemporaryDirectory()
+lock = open(commands.name + "/lock", "w")
+fcntl.flock(lock, fcntl.LOCK_EX)
+
+def waiting():
+    return len(os.listdir(commands.name)) - 1
+
+def let_go():
+    fcntl.flock(lock, fcntl.LOCK_UN)
+
+def ask(number):
+    with paramiko.SSHClient() as client:
+        client.get_host_keys().add(f"[127.0.0.1]:{port}", "ssh-ed25519", host_key)
+        client.connect("127.0.0.1", port, username=getpass.getuser(), pkey=key, look_for_keys=False, allow_agent=False)
+        command = f"cd {commands.name} && touch {number} && flock -s lock cat"
+        given, printed, failed = client.exec_command(command, timeout=seconds)
+        given.write(str(number * number))
+        given.channel.shutdown_write()
+        answer = printed.read()
+        assert printed.channel.recv_exit_status() == 0, failed.read()
+        return int(answer)
+"""
+
+
+THREADS = pytest.mark.parametrize("install", [INSTALL, INSTALL_THREADS], ids=["os", "tasklets"])
+
+
+@THREADS
+def test_fifty_queries_by_psycopg(python, program, postgresql, install):
+    program(COMMON.format(install=install) + PSYCOPG + POSTGRESQL)
     assert printed(python("program.py", postgresql, PSYCOPG_IMPL="binary")) == "right\n"
 
 
 @pytest.mark.parametrize("ask", [EACH_ITS_LOOP, ONE_POOL], ids=["each_its_loop", "one_pool"])
 def test_fifty_queries_by_asyncpg(python, program, postgresql, ask):
     needs("asyncpg")
-    program(COMMON.format(options="") + ASYNCPG + ask + POSTGRESQL)
+    program(COMMON.format(install=INSTALL) + ASYNCPG + ask + POSTGRESQL)
     assert printed(python("program.py", postgresql)) == "right\n"
 
 
 def test_fifty_queries_by_pymysql(python, program, mariadb):
-    program(COMMON.format(options="") + PYMYSQL)
+    program(COMMON.format(install=INSTALL) + PYMYSQL)
     assert printed(python("program.py", mariadb)) == "right\n"
+
+
+@THREADS
+def test_fifty_messages_by_smtplib(python, program, exim, install):
+    program(COMMON.format(install=install) + SMTP + ALL_WAIT)
+    assert printed(python("program.py", exim)) == "right\n"
+    folder = Path(exim, "spool/input")
+    subjects = {line for each in folder.glob("*-H") for line in each.read_text().splitlines() if "Subject:" in line}
+    assert len(subjects) == 50 and len(list(folder.glob("*-D"))) >= 50
+
+
+def test_one_message_by_smtplib_holds_its_thread_without_the_patch(python, program, exim):
+    program(COMMON.format(install="") + SMTP + ONE_HOLDS)
+    assert printed(python("program.py", exim)) == "held True True\n"
+
+
+@THREADS
+def test_fifty_commands_by_paramiko(python, program, sshd, install):
+    program(COMMON.format(install=install) + PARAMIKO + ALL_WAIT)
+    assert printed(python("program.py", sshd)) == "right\n"
+
+
+def test_one_command_by_paramiko_holds_its_thread_without_the_patch(python, program, sshd):
+    program(COMMON.format(install="") + PARAMIKO + ONE_HOLDS)
+    assert printed(python("program.py", sshd)) == "held True True\n"

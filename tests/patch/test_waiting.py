@@ -124,3 +124,41 @@ def test_ctrl_c_ends_what_the_main_tasklet_waits_for(python, program):
         print(child.wait())
         """)
     assert printed(python("program.py")).split() == ["interrupted"] * 4 + ["-9"]
+
+
+IN_HANDLER = """
+import os, signal, select, socket, subprocess, time
+import roamlet, roamlet.patch
+roamlet.patch.install()
+seen = []
+
+def handler(number, frame):
+    time.sleep(0.01)
+    seen.append(subprocess.run(["sh", "-c", "sleep 0.02; echo out; exit 3"], capture_output=True).stdout)
+    seen.append(subprocess.run(["true"]).returncode)
+    seen.append(os.waitstatus_to_exitcode(os.system("exit 4")))
+    seen.append(os.waitpid(os.posix_spawn("/bin/true", ["true"], {}), 0)[1])
+    seen.append(signal.sigtimedwait([signal.SIGUSR1], 0.01))
+    try:
+        subprocess.run(["sleep", "60"], timeout=0.02)
+    except subprocess.TimeoutExpired:
+        seen.append("too late")
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        try:
+            select.select([ours], [], [], 0.01)
+        except RuntimeError as error:
+            seen.append("signal handler while all tasklets wait" in str(error))
+
+signal.signal(signal.SIGALRM, handler)
+others = [roamlet.spawn(roamlet.sleep, (0.3,)) for _ in range(3)]
+signal.setitimer(signal.ITIMER_REAL, 0.05)
+for each in others:
+    each.join()
+print(seen)
+"""
+
+
+def test_a_handler_may_sleep_and_run_children_while_all_tasklets_wait(python, program):
+    program(IN_HANDLER)
+    assert printed(python("program.py")) == "[b'out\\n', 0, 4, 0, None, 'too late', True]\n"

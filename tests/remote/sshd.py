@@ -16,24 +16,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from roamlet.core import mark_service_thread
-from tools import unpack_debian
+from tools import account_shim, unpack_debian
 
 REPOSITORY = Path(__file__).parents[2]
 UNPACKED = REPOSITORY / ".venv" / "servers"
 SEPARATION = Path("/run/sshd")
-
-# sshd wants an account named sshd when it is root, and an unpacked package has made none.
-ACCOUNT_SHIM = """
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <pwd.h>
-#include <string.h>
-struct passwd *getpwnam(const char *name)
-{
-    struct passwd *(*real)(const char *) = (struct passwd *(*)(const char *))dlsym(RTLD_NEXT, "getpwnam");
-    return real(strcmp(name, "sshd") ? name : "nobody");
-}
-"""
 
 
 class Sshd:
@@ -195,11 +182,8 @@ def _separation_of_privileges(folder: Path, environment: dict[str, str]) -> Iter
     try:
         pwd.getpwnam("sshd")
     except KeyError:
-        shim = folder / "account.so"
-        (folder / "account.c").write_text(ACCOUNT_SHIM)
-        compiler = shutil.which("cc") or shutil.which("gcc") or "cc"
-        build = [compiler, "-shared", "-fPIC", "-o", str(shim), str(folder / "account.c"), "-ldl"]
-        subprocess.run(build, check=True, stdin=subprocess.DEVNULL)
+        # sshd wants it when it is root, and an unpacked package has made none.
+        shim = account_shim.build(folder, "sshd")
         environment = {**environment, "LD_PRELOAD": str(shim)}
     try:
         yield environment

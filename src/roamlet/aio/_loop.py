@@ -1,14 +1,16 @@
 """Event loops that block their tasklet only: what differs from the standard library's, as a class and as functions for a patch."""
 
 import asyncio
+import os
 import selectors
 import signal
 from asyncio import selector_events, unix_events
 from collections.abc import Callable
-from types import FrameType
+from types import FrameType, MethodType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
-from roamlet.aio._selector import LoopSelector
+from roamlet.aio._selector import LoopSelector, all_selectors
 from roamlet.core import Cancelled, os_threads, sleep
 
 Method = Callable[..., Any]
@@ -78,13 +80,24 @@ def run_forever(original: Method) -> Method:
     return run_forever
 
 
+# Loops with handlers of signals, and the descriptors that wake them. The interpreter writes to one of these descriptors.
+_listening: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+
+
 def add_signal_handler(original: Method) -> Method:
-    """`add_signal_handler`: by a handler in Python, because a process has one descriptor for signals and a thread many loops."""
+    """`add_signal_handler`: by a handler in Python, because a process has one descriptor for signals and a thread many loops.
+
+    That descriptor is a loop's all the same, so that a signal that another thread receives ends the wait of this one, in which
+    the handlers run. One that the program has set itself stays.
+    """
 
     def add_signal_handler(self: Any, sig: int, callback: Any, *args: Any) -> None:
         before = signal.set_wakeup_fd(-1) if _in_main_thread() else -1
         try:
             original(self, sig, callback, *args)
+            if before == -1:
+                before = self._csock.fileno()
+            _listening[self] = self._csock.fileno()
         finally:
             if _in_main_thread():
                 signal.set_wakeup_fd(before)
@@ -102,6 +115,8 @@ def remove_signal_handler(original: Method) -> Method:
         before = signal.set_wakeup_fd(-1) if _in_main_thread() else -1
         try:
             removed: bool = original(self, sig)
+            if not self._signal_handlers and _listening.pop(self, None) == before:
+                before = next(iter(_listening.values()), -1)
         finally:
             if _in_main_thread():
                 signal.set_wakeup_fd(before)
@@ -110,6 +125,27 @@ def remove_signal_handler(original: Method) -> Method:
         return removed
 
     return remove_signal_handler
+
+
+def process_self_data(original: Method) -> Method:
+    """`_process_self_data`: leaves out the signals that have a handler in Python, which tells each loop of its own."""
+
+    def _process_self_data(self: Any, data: bytes) -> None:
+        original(self, bytes(each for each in data if each and not isinstance(signal.getsignal(each), _Told)))
+
+    return _process_self_data
+
+
+def _forked() -> None:
+    """In a forked child: the descriptors are its parent's too, which would be told of the child's signals."""
+    if _listening:
+        before = signal.set_wakeup_fd(-1)
+        if before not in _listening.values():
+            signal.set_wakeup_fd(before)
+        _listening.clear()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 class _Told:
@@ -129,7 +165,11 @@ def _in_main_thread() -> bool:
 
 
 OF_SELECTOR_LOOPS = {"call_at": call_at, "stop": stop, "run_forever": run_forever}
-OF_UNIX_LOOPS = {"add_signal_handler": add_signal_handler, "remove_signal_handler": remove_signal_handler}
+OF_UNIX_LOOPS = {
+    "add_signal_handler": add_signal_handler,
+    "remove_signal_handler": remove_signal_handler,
+    "_process_self_data": process_self_data,
+}
 SELECTOR_LOOP: Any = selector_events.BaseSelectorEventLoop
 UNIX_LOOP: Any = unix_events._UnixSelectorEventLoop
 
@@ -147,3 +187,13 @@ class Loop(asyncio.SelectorEventLoop):
         run_forever = run_forever(UNIX_LOOP.run_forever)
         add_signal_handler = add_signal_handler(UNIX_LOOP.add_signal_handler)
         remove_signal_handler = remove_signal_handler(UNIX_LOOP.remove_signal_handler)
+        _process_self_data = process_self_data(UNIX_LOOP._process_self_data)
+
+
+def keep_methods() -> None:
+    """Give the methods above to loops that outlive a patch, each for itself: other tasklets still have to wake them."""
+    for selector in list(all_selectors):
+        loop = selector.loop
+        if loop is not None and not isinstance(loop, Loop):
+            for name, make in {**OF_SELECTOR_LOOPS, **OF_UNIX_LOOPS}.items():
+                setattr(loop, name, MethodType(make(getattr(type(loop), name)), loop))

@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any, Protocol, cast
 from weakref import WeakSet
 
-from roamlet.core import Cancelled, TaskletExit, schedule, thread_ends
+from roamlet.core import Cancelled, TaskletExit, os_threads, schedule, thread_ends
 from roamlet.io._native import Watch
 from roamlet.sync._timeout import shield
 
@@ -18,6 +18,8 @@ Found = list[tuple[selectors.SelectorKey, int]]
 
 WOKEN = 2  # what Watch.wait() returns after wake()
 END_SECONDS = 10.0  # so long a loop may take to end with its thread
+LAST_LOOK_SECONDS = 0.001  # between two looks at the descriptors then
+END_TURNS = 16  # so many turns a loop that has work goes on at the end of its thread before its tasklet is ended
 TURNS_UNSEEN = 16  # so many turns in a row a loop that others keep waking goes without a look at its descriptors
 
 
@@ -79,6 +81,7 @@ class LoopSelector:
         self.asleep = False
         self.over = False  # a scope around the loop is over: what is left to do is done under a shield
         self.ends_at: float | None = None  # the thread ends: until then
+        self._turns_to_end = 0  # what is left of END_TURNS; after that TaskletExit is raised, once
         self._watch = Watch(number) if isinstance(number, int) else None
         self._unseen = 0
         self._bell: Bell | None = None
@@ -91,7 +94,7 @@ class LoopSelector:
         self.unregister = inner.unregister
         self.get_map = inner.get_map
         self.get_key = inner.get_key
-        _all.add(self)
+        all_selectors.add(self)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
@@ -116,7 +119,13 @@ class LoopSelector:
             return self._last_look(timeout, self.ends_at)
         try:
             if timeout is not None and timeout <= 0:
-                schedule()
+                try:
+                    schedule()
+                except TaskletExit as error:
+                    if isinstance(error, Cancelled) or not thread_ends():
+                        raise
+                    # A task that was made just now is to begin: its coroutine would never have been awaited.
+                    self.ends_at, self._turns_to_end = monotonic() + END_SECONDS, END_TURNS
                 self._unseen = 0
                 return self._look(0) if self._keys is None else self._watch.select(self._keys, 0) or []  # type: ignore[union-attr]
             if self.over:
@@ -131,12 +140,25 @@ class LoopSelector:
 
     def _last_look(self, timeout: float | None, ends_at: float) -> Found:
         """select() for what is left to do at the end of the thread: it blocks that."""
+        if self._turns_to_end > 0:
+            self._turns_to_end = self._turns_to_end - 1 if timeout is not None and timeout <= 0 else 0
+            if self._turns_to_end == 0:
+                raise TaskletExit
         left = ends_at - monotonic()
         if left <= 0:
             raise TaskletExit(
                 f"the tasks of an event loop have not ended within {END_SECONDS} seconds after their thread"
             )
-        return self._look(left if timeout is None else min(timeout, left))
+        if timeout is not None:
+            left = min(timeout, left)
+        if self._keys is None or self._watch is None:
+            return self._look(left)
+        # A lock of the operating system's: under roamlet.patch the epoll itself lets other tasklets run.
+        end, pause = monotonic() + left, os_threads.allocate_lock()
+        pause.acquire()
+        while not (found := self._watch.select(self._keys, 0)) and (left := end - monotonic()) > 0:
+            pause.acquire(timeout=min(left, LAST_LOOK_SECONDS))
+        return found or []
 
     def _wait(self, timeout: float | None) -> Found:
         loop = self.loop
@@ -173,7 +195,7 @@ class LoopSelector:
         self.inner.close()
 
 
-_all: WeakSet[LoopSelector] = WeakSet()
+all_selectors: WeakSet[LoopSelector] = WeakSet()
 
 
 def _forked() -> None:
@@ -181,7 +203,7 @@ def _forked() -> None:
 
     The loops of the parent's tasklets get an empty one each. They hear nothing more of their descriptors in this process.
     """
-    for selector in list(_all):
+    for selector in list(all_selectors):
         if selector._keys is not None and selector.loop is not None:
             with select.epoll() as empty:
                 os.dup2(empty.fileno(), cast("selectors.EpollSelector", selector.inner).fileno(), inheritable=False)

@@ -56,6 +56,15 @@ async def _ends(tasks: "set[asyncio.Task[Any]]") -> None:
 
 def finish(loop: asyncio.AbstractEventLoop) -> None:
     """What asyncio.Runner does before it closes a loop: run the ends of its tasks, asynchronous generators and threads."""
+    try:
+        _finish(loop)
+    except TaskletExit:
+        if not thread_ends():
+            raise
+        _finish(loop)  # the thread has ended meanwhile: now without other tasklets, and what was begun is cancelled
+
+
+def _finish(loop: asyncio.AbstractEventLoop) -> None:
     tasks = asyncio.all_tasks(loop)
     task: asyncio.Task[Any] | None
     error: BaseException | None
@@ -107,7 +116,10 @@ def _without_loop(traceback: TracebackType | None) -> TracebackType | None:
     return traceback
 
 
-def _shut_down() -> RuntimeError:
+def _shut_down() -> BaseException:
+    """What a tasklet gets that waits in await_() when the loop ends."""
+    if thread_ends():  # and this tasklet with it
+        return TaskletExit()
     return RuntimeError(
         "the event loop of this thread was shut down while a tasklet waited in await_(): roamlet.aio.shutdown() and "
         "loop().stop() cancel all that runs there. Call them when nothing is awaited any more"

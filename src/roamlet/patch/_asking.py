@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from time import monotonic
 from typing import TypeVar
 
-from roamlet.core import sleep
+from roamlet.patch._handlers import sleep
 
 T = TypeVar("T")
 

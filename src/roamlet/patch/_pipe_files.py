@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from roamlet.io import _native
+from roamlet.patch._handlers import wait_readable
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
@@ -129,5 +130,5 @@ class Selector(selectors.PollSelector):
                 bits = select.EPOLLIN * bool(key.events & selectors.EVENT_READ)
                 many.register(key.fd, bits | select.EPOLLOUT * bool(key.events & selectors.EVENT_WRITE))
             with suppress(TimeoutError):
-                _native.wait_readable(many.fileno(), timeout)
+                wait_readable(many.fileno(), timeout)
         return super().select(0)

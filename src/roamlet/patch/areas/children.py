@@ -14,9 +14,10 @@ from contextlib import suppress
 from time import monotonic
 from typing import Any
 
-from roamlet.core import CancelScope, TaskletExit, sleep
+from roamlet.core import CancelScope, TaskletExit
 from roamlet.io import _native
 from roamlet.patch._asking import pauses
+from roamlet.patch._handlers import sleep, wait_readable
 from roamlet.patch._pipe_files import Io, Selector
 from roamlet.patch.areas import processes
 from roamlet.patch.changes import Changes
@@ -68,7 +69,7 @@ def _wait_for_end(pid: int, timeout: float | None) -> bool:
         return False
     try:
         with suppress(TimeoutError):
-            _native.wait_readable(fd, timeout)
+            wait_readable(fd, timeout)
     finally:
         _native.close(fd)
     return True
@@ -136,7 +137,7 @@ def _waitid(original: Callable[[int, int, int], Any]) -> Callable[[int, int, int
             return original(idtype, id, options | os.WNOHANG)
 
         if idtype == getattr(os, "P_PIDFD", object()) and exits_only:
-            _native.wait_readable(id)
+            wait_readable(id)
         return _await_change(one, 0, ask)
 
     return waitid
@@ -203,7 +204,7 @@ def _starting(original: Callable[..., int]) -> Callable[..., int]:
                 os.dup2(null, errpipe_write, inheritable=False)
             finally:
                 os.close(null)
-            _native.wait_readable(errpipe_read)
+            wait_readable(errpipe_read)
         except BaseException:
             os.kill(pid, signal.SIGKILL)  # Popen does not know of it yet
             _waitpid(pid, 0)

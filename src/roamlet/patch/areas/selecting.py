@@ -4,6 +4,8 @@ Each asks the original with a time-out of 0, and when that finds nothing waits i
 when it has events: what waits for one of several descriptors waits for an epoll of them.
 """
 
+import errno
+import os
 import select as standard
 import selectors
 import time
@@ -101,16 +103,43 @@ def select(rlist: Any, wlist: Any, xlist: Any, timeout: Any = None, /) -> tuple[
     if seconds == 0 or any(found):
         return found
     deadline = _Deadline(seconds)
+    watched = [[(thing, _number(thing)) for thing in things] for things in (rlist, wlist, xlist)]
     while True:
         interest: dict[int, int] = {}
-        for things, events in zip((rlist, wlist, xlist), (_READ, _WRITE, _URGENT), strict=True):
-            for thing in things:
-                fd = _number(thing)
+        for pairs, events in zip(watched, (_READ, _WRITE, _URGENT), strict=True):
+            for _, fd in pairs:
                 interest[fd] = interest.get(fd, 0) | events
         in_time = _wait(interest, deadline)
-        found = _originals.select(rlist, wlist, xlist, 0)
+        found = _look(watched)
         if any(found) or not (in_time and deadline.pause()):
             return found
+
+
+def _look(watched: list[list[tuple[Any, int]]]) -> tuple[list[Any], list[Any], list[Any]]:
+    """What is ready of things and their descriptors. Of several, those that were closed meanwhile are, as the kernel has it."""
+    numbers: Any = [[fd for _, fd in pairs] for pairs in watched]
+    closed: set[int] = set()
+    try:
+        found = _originals.select(numbers[0], numbers[1], numbers[2], 0)
+    except OSError as error:
+        closed = {fd for each in numbers for fd in each if not _is_open(fd)}
+        still: Any = [[fd for fd in each if fd not in closed] for each in numbers]
+        if error.errno != errno.EBADF or not closed or not any(still):
+            raise
+        found = _originals.select(still[0], still[1], still[2], 0)
+    reading, writing, urgent = (
+        [thing for thing, fd in pairs if fd in ready or fd in closed]
+        for pairs, ready in zip(watched, found, strict=True)
+    )
+    return reading, writing, urgent
+
+
+def _is_open(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
 
 
 def _refuse_timeout(timeout: Any) -> None:

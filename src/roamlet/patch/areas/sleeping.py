@@ -4,8 +4,8 @@ import math
 import time
 from typing import SupportsIndex
 
-import roamlet.core
 from roamlet.io import _originals
+from roamlet.patch import _handlers
 from roamlet.patch.changes import Changes
 from roamlet.patch.functions import stands_for
 
@@ -20,7 +20,7 @@ def sleep(seconds: float | SupportsIndex, /) -> None:
         seconds = seconds.__index__()
     if not 0 <= seconds < _LONGEST or math.isnan(seconds):
         _originals.sleep(seconds)  # raises
-    roamlet.core.sleep(seconds)
+    _handlers.sleep(seconds)
 
 
 def apply(changes: Changes) -> None:
