@@ -279,6 +279,7 @@ class Session:
     def answer(self, header: protocol.Header, blobs: list[bytes]) -> Answer:
         """Carry out one request and return what the worker gets. Blocks this tasklet; raises what roamlet.remote does, and Lost."""
         host = self._host = self._hosts.host(header["target"])
+        host.python = host.python or header.get("interpreter")
         method: Callable[..., Answer] = getattr(self, "_do_" + header["do"])
         self._token = secrets.token_hex(8)
         context, cost = host.cost() if "count" in header else (None, (0, 0, 0))

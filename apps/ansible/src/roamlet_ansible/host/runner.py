@@ -330,7 +330,7 @@ def _start_on_pipes(arguments, shell, folder, environment):
     theirs_in, ours_in = _pipe()
     ours_out, theirs_out = _pipe()
     ours_err, theirs_err = _pipe()
-    session = {"start_new_session": True} if PY3 else {"preexec_fn": os.setsid}
+    session = {"start_new_session": True} if PY3 else {"preexec_fn": _new_session}
     try:
         process = subprocess.Popen(
             arguments, executable=shell, stdin=theirs_in, stdout=theirs_out, stderr=theirs_err, cwd=folder,
@@ -344,13 +344,21 @@ def _start_on_pipes(arguments, shell, folder, environment):
     return process, ours_in, ours_out, ours_err
 
 
+def _new_session():
+    """In the child, before the program: Python 2 leaves it to ignore what Python itself ignores; Python 3 does not."""
+    os.setsid()
+    for name in ("SIGPIPE", "SIGXFSZ", "SIGXFZ"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_DFL)
+
+
 def _start_on_terminal(arguments, shell, folder, environment):
     ours, theirs = pty.openpty()
     _close_on_exec(ours)
     _close_on_exec(theirs)
 
     def take_terminal():
-        os.setsid()
+        _new_session()
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
     try:
