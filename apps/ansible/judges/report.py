@@ -220,6 +220,9 @@ def page(targets: Targets, lines: Mapping[str, tuple[Rows, Recorded, list[str]]]
         for target, changes in targets.adjusted.items():
             for name, old, new in changes:
                 parts.append(f"| {target} | {targets.adjusted_why[target]} | `{name}` | `{new}` | `{old}` |\n")
+    if targets.fails:
+        parts.append("\n## Fail with stock, too\n\n| target | reason |\n| --- | --- |\n")
+        parts.extend(f"| {target} | {reason} |\n" for target, reason in targets.fails.items())
     parts.append("\n## Left out\n\n| targets | reason |\n| --- | --- |\n")
     reasons: dict[str, list[str]] = {}
     for target, reason in targets.left_out.items():

@@ -29,6 +29,7 @@ class Targets:
     seconds: dict[str, float] = field(default_factory=dict)  # time-outs of those that need more than the usual one
     adjusted: dict[str, list[list[str]]] = field(default_factory=dict)  # texts that are replaced: file, text, new text
     adjusted_why: dict[str, str] = field(default_factory=dict)
+    fails: dict[str, str] = field(default_factory=dict)  # those that are run and fail with stock, too: the reason
 
     def chosen(self, present: Collection[str]) -> list[str]:
         """Those that are run, of the targets that a core has, in the order of the file."""
@@ -64,7 +65,10 @@ def read(path: Path = DATA) -> Targets:
         raise ValueError(f"{path.name}: named twice: {', '.join(sorted(twice))}")
     adjusted = {name: change["texts"] for name, change in data.get("adjusted", {}).items()}
     reasons = {name: change["reason"] for name, change in data.get("adjusted", {}).items()}
-    return Targets(cores, run, left_out, data.get("seconds", {}), adjusted, reasons)
+    fails = data.get("fails-with-stock", {})
+    if strange := set(fails) - set(run):
+        raise ValueError(f"{path.name}: not run, so that they cannot fail with stock: {', '.join(sorted(strange))}")
+    return Targets(cores, run, left_out, data.get("seconds", {}), adjusted, reasons, fails)
 
 
 def present(source: Path) -> list[str]:

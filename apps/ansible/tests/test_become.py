@@ -188,6 +188,57 @@ def test_changed_accounts_groups_and_environment_files_are_seen_by_the_next_modu
     assert played["same"]["stdout"] != played["another"]["stdout"] == played["still"]["stdout"]
 
 
+def test_changed_groups_are_seen_by_what_is_no_module_in_the_warm_python(playing):
+    """A session of ssh has the account's groups as they are when it begins; the context is replaced then."""
+    playing.variables["ansible_user"] = FREE
+    (playing.folder / "groups.sh").write_text("#!/bin/sh\nid -Gn\n")
+    started = "command: id -Gn, async: 20, poll: 1"
+    given = []
+    for connection in (STOCK, ROAMLET):
+        played = playing.play(
+            f"""{PLAY}
+  - {{name: before, raw: id -Gn}}
+  - {{name: join, shell: "sed -i '/news/s/{FREE}$//;s/^news:.*/&{FREE}/' /etc/group", {tasks("sudo", "root", None)}}}
+  - {{name: raw, raw: id -Gn}}
+  - {{name: script, script: groups.sh}}
+  - {{name: job, {started}}}
+  - {{name: copied, command: id -Gn, vars: {{ansible_pipelining: false}}}}
+  - {{name: module, command: id -Gn}}
+  - {{name: variable, shell: "echo export ADDED=yes > /etc/profile.d/added.sh", {tasks("sudo", "root", None)}}}
+  - {{name: login, raw: 'sh -lc "echo \\$ADDED"'}}
+  - {{name: leave, shell: "sed -i '/^news/s/{FREE}$//' /etc/group", {tasks("sudo", "root", None)}}}
+  - {{name: last, raw: id -Gn}}
+""",
+            connection,
+            **NO_MASTER,
+        )
+        assert played.code == 0, played.text
+        given.append([(name, one["stdout"].split()) for name, _, one in played.tasks])
+    assert given[1] == given[0]
+    assert dict(given[1])["raw"] == [FREE, "news"]
+
+
+def test_an_account_that_changes_disturbs_no_task_that_runs_on_the_host(playing):
+    """Each of these tasks finds its context outdated, while others run in it."""
+    playing.variables["ansible_user"] = FREE
+    (playing.folder / "large").write_bytes(os.urandom(5_000_000))
+    root, of = f"delegate_to: t0, {tasks('sudo', 'root', None)}", "{{ inventory_hostname }}"
+    played = playing.play(
+        f"""{PLAY}
+  - {{name: first, ping: , delegate_to: t0}}
+  - {{name: command, shell: "sleep 0.{{{{ inventory_hostname[1:] }}}}; echo > /etc/profile.d/{of}.sh; sleep 1", {root}}}
+  - {{name: file, copy: {{content: "x=1\\n", dest: "/etc/profile.d/x{of}.sh"}}, {root}}}
+  - {{name: raw, raw: "echo > /etc/profile.d/r{of}.sh; sleep 0.5", {root}}}
+  - {{name: large, copy: {{src: large, dest: "/etc/profile.d/l{of}"}}, {root}}}
+""",
+        hosts=6,
+        ANSIBLE_FORKS="8",
+        **NO_MASTER,
+    )
+    assert played.code == 0, played.text
+    assert [status for _, status, _ in played.tasks] == ["ok"] * 30
+
+
 def test_an_account_whose_modules_ran_can_be_removed(playing):
     """userdel refuses an account that has a process: its zygote has ended before."""
     playing.variables["ansible_user"] = FREE

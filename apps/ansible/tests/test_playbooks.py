@@ -7,6 +7,7 @@ import pytest
 
 from roamlet.testing import wait_until
 
+from .faulty import NO_MASTER, target
 from .playing import ROAMLET, STOCK
 
 # What differs from one run to the next, whatever the connection.
@@ -181,6 +182,33 @@ def test_pipelining_that_was_switched_off_stays_off(prepared, where):
     )
     assert played["ping"]["ping"] == "pong"
     assert re.search(r"> EXEC .*AnsiballZ_ping.py", played.text)
+
+
+EARLY = """
+- hosts: all
+  gather_facts: false
+  ignore_errors: true
+  tasks:
+  - {name: raw, raw: "env | grep -v -E '^(SSH_|_=)' | sort"}
+  - {name: empty, raw: ""}
+  - {name: raw again, raw: "env | grep -v -E '^(SSH_|_=)' | sort"}
+"""
+
+
+@pytest.mark.playbook
+@pytest.mark.skipif(os.geteuid() != 0, reason="mount namespaces take root")
+def test_raw_has_the_environment_of_its_session_where_python3_is_a_script(prepared):
+    """The context runs by the interpreter of the modules from the first task on, and not by a shim that sets variables."""
+    shims = prepared.folder / "shims"
+    shims.mkdir()
+    (shims / "python3").write_text('#!/bin/sh\nSHIM=yes PATH=/shim:$PATH exec /usr/bin/python3 "$@"\n')
+    (shims / "python3").chmod(0o755)
+    prepared.variables["ansible_python_interpreter"] = "/usr/bin/python3"
+    with target(prepared, "mount -t tmpfs none /root", [f"SetEnv PATH={shims}:/usr/bin:/bin"]) as changed:
+        stock, ours = [changed.play(EARLY, connection, TERM="vt220", **NO_MASTER) for connection in (STOCK, ROAMLET)]
+    assert "shims" in ours["raw"]["stdout"] and "TERM=vt220" in ours["raw"]["stdout"]
+    for name in ("raw", "empty", "raw again"):
+        assert (ours[name]["rc"], ours[name]["stdout"]) == (stock[name]["rc"], stock[name]["stdout"]), name
 
 
 def test_nothing_is_left_when_the_playbook_has_ended(prepared):

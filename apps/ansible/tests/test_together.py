@@ -96,6 +96,24 @@ def test_async_reset_and_waiting_for_a_connection(playing):
     assert played.status("too long") == "failed"
 
 
+def test_a_reset_connection_disturbs_no_task_that_another_host_has_there(playing):
+    """As over ssh, whose master process goes on to serve the sessions that it has."""
+    folder = playing.folder
+    played = playing.play(
+        f"""{HEAD}  strategy: free
+  tasks:
+  - {{name: long, shell: "touch {folder}/begun; while [ ! -e {folder}/reset ]; do sleep 0.1; done", delegate_to: t0,
+     when: inventory_hostname != 't0'}}
+  - {{name: begun, wait_for: {{path: "{folder}/begun"}}, when: inventory_hostname == 't0'}}
+  - meta: reset_connection
+  - {{name: reset, shell: "touch {folder}/reset"}}
+""",
+        hosts=2,
+        **FORKS,
+    )
+    assert played.code == 0, played.text
+
+
 ENVIRONMENT = f"""{PLAY}
   - {{name: locale, shell: 'locale 2>/dev/null | grep LC_ALL; locale charmap', environment: {{LC_ALL: C.UTF-8}}}}
   - {{name: other, shell: 'locale 2>/dev/null | grep LC_ALL', environment: {{LC_ALL: POSIX}}}}

@@ -10,12 +10,11 @@ import subprocess
 import time
 import zipfile
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 from roamlet_ansible import host
 
-SOURCE = (Path(host.__file__).parent / "zygote.py").read_bytes()
+SOURCE = host.zygote_source()
 NONCE = "n0nce"
 PATIENCE = 60.0
 

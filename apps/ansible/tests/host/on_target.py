@@ -11,8 +11,8 @@ from __future__ import print_function
 import hashlib, json, os, signal, sys, threading, time
 sys.dont_write_bytecode = True
 sys.path.insert(0, {folder!r})
-from host import bootstrap, runner
-source = open({zygote!r}, 'rb').read()
+from host import bootstrap, runner, zygote_source
+source = zygote_source()
 nonce = 'n0nce'
 command = "%s -c '%s'" % (sys.executable, bootstrap(len(source), nonce))
 def digest(data):
@@ -44,7 +44,7 @@ def answer(*values):
 
 
 def text_before() -> str:
-    return BEFORE.format(folder=str(FOLDER.parent), zygote=str(FOLDER / "zygote.py"))
+    return BEFORE.format(folder=str(FOLDER.parent))
 
 
 def run(python: str, text: str) -> subprocess.CompletedProcess[str]:

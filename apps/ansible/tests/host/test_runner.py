@@ -36,6 +36,14 @@ answer(runner.run('echo out; cat; echo err >&2; exit 7', b'in '), runner.run('ki
 """) == [[7, "out\nin ", "err\n"], [255, "", ""], True, [0, "", ""], [3, "", ""]]
 
 
+@pytest.mark.parametrize("tty", [False, True])
+def test_a_command_has_the_signals_of_a_new_session(on, tty):
+    """Python ignores some of them, and Python 2 would have its children ignore them too: `yes | head -1` would complain."""
+    assert on("""
+answer(runner.run("grep SigIgn /proc/self/status | cut -f2", tty=tty)[1].strip())
+""", tty=tty) == ["0" * 16]  # fmt: skip
+
+
 def test_much_in_both_directions(on):
     assert on("""
 data = b'0123456789abcdef' * 500000

@@ -49,3 +49,12 @@ def test_a_target_that_is_named_twice_is_refused(tmp_path: Path, text: str) -> N
     path.write_text(text, "utf-8")
     with pytest.raises(ValueError, match="twice"):
         targets.read(path)
+
+
+def test_a_target_that_fails_with_stock_is_run_and_has_a_reason(tmp_path) -> None:
+    data = targets.read()
+    assert all(len(reason) > 10 and name in data.run for name, reason in data.fails.items())
+    path = tmp_path / "targets.toml"
+    path.write_text('[core]\n[run]\na = ["ping"]\n[left-out]\n[fails-with-stock]\npong = "has no table"\n')
+    with pytest.raises(ValueError, match="not run, so that they cannot fail with stock: pong"):
+        targets.read(path)

@@ -1,6 +1,5 @@
 """What the broker holds for each account of each host: a context, and the zygotes there with what each of them has."""
 
-import hashlib
 import json
 import re
 import secrets
@@ -9,12 +8,14 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 import roamlet
-from roamlet import remote, sync
+from roamlet import sync
 from roamlet.remote import Chain, ConnectError, Context, NoPython, PythonTooOld, RemoteCall, RemoteError
-from roamlet_ansible.cores import ansiballz, installed
+from roamlet_ansible.cores import ansiballz
 from roamlet_ansible.host import runner, zygote_source
 
 from . import protocol
+from .opening import open_context as _open
+from .zygotes import Payload, Zygote, request_of
 
 T = TypeVar("T")
 Answer = tuple[protocol.Header, Sequence[bytes]]
@@ -25,17 +26,10 @@ WAIT = (
     2.0  # seconds for the start of a zygote, or a question before it, until the worker is asked how long it will wait
 )
 REMOVAL = 5.0  # seconds that temporary folders may take when a context is closed
-ACCOUNTS: dict[str, Callable[..., Context]] = {"sudo": remote.sudo, "su": remote.su, "doas": remote.doas}
-CONTAINERS: dict[str, Callable[..., Context]] = {
-    "docker": remote.docker,
-    "podman": remote.podman,
-    "kubectl": remote.kubectl,
-    "lxc": remote.lxc,
-    "jail": remote.jail,
-}
 # In the parameters of a module, or a command: it may look at the processes of an account. Seldom, and a new start takes 0.1 s.
 CHANGES_ACCOUNTS = re.compile(rb"userdel|usermod|deluser|loginctl|pkill|killall|\bpw ")
 ATTEMPTS = 3  # times that a request which was certainly not carried out is tried
+RENEWALS = 8  # contexts that one request may find outdated; then it is carried out in such a one
 
 
 class Lost(Exception):
@@ -48,22 +42,6 @@ class StepFailed(Exception):
     def __init__(self, answer: dict[str, Any]) -> None:
         super().__init__("a step before the request has failed")
         self.answer = answer
-
-
-class Zygote:
-    """What is known of one zygote: the digests of the files and of the payloads' lists that it has."""
-
-    def __init__(self) -> None:
-        self.lock = sync.Lock()  # held while it is being started
-        self.ready = False
-        self.magic = ""
-        self.files: set[str] = set()
-        self.payloads: set[str] = set()
-
-    def forget(self) -> None:
-        self.ready = False
-        self.files.clear()
-        self.payloads.clear()
 
 
 class Ahead:
@@ -82,6 +60,9 @@ class Host:
         self.hosts = hosts
         self.lock = sync.Lock()
         self.context: Context | None = None
+        self._users: dict[Context, int] = {}  # how many requests, conversations and other contexts need it
+        self._outdated: set[Context] = set()  # nothing needs them any more: they are being closed
+        self._ways: dict[Context, tuple[Host, Context]] = {}  # what a context goes through
         self.python: str | None = None  # the interpreter of the latest module, for the next context too
         self.zygotes: dict[str, Zygote] = {}
         self.homes: dict[str, tuple[int, bytes, bytes]] = {}  # what `echo ~name` gives, as long as `accounts` is right
@@ -124,14 +105,48 @@ class Host:
         if self.context is None or self.context.closed:
             self.zygotes.clear()
             self.homes.clear()
+            if self.context is not None:
+                self._left(self.context)
+                self.context = None
+            way = _way(self.target, self.hosts)
+            if way is not None:
+                way[0].hold(way[1])
             try:
-                self.context = _open(self.target, self.hosts, python if python and python.startswith("/") else None)
-            except ConnectError as error:
-                # Exactly these: that Python does not start, or is too old. The module then fails as it does over ssh.
-                if python is None or type(error) not in (NoPython, PythonTooOld, ConnectError):
-                    raise
-                self.context = _open(self.target, self.hosts, None)
+                self.context = self._new(python, None if way is None else way[1])
+                if way is not None:
+                    self._ways[self.context], way = way, None
+            finally:
+                if way is not None:
+                    way[0].release(way[1])
         return self.context
+
+    def _new(self, python: str | None, through: Context | None) -> Context:
+        try:
+            return _open(self.target, python if python and python.startswith("/") else None, through)
+        except ConnectError as error:
+            # Exactly these: that Python does not start, or is too old. The module then fails as it does over ssh.
+            if python is None or type(error) not in (NoPython, PythonTooOld, ConnectError):
+                raise
+            return _open(self.target, None, through)
+
+    def hold(self, context: Context) -> None:
+        """Keep a context open, also when another one takes its place, until release()."""
+        self._users[context] = self._users.get(context, 0) + 1
+
+    def release(self, context: Context) -> None:
+        """The opposite of hold(). Does not block: what nothing needs any more is closed meanwhile."""
+        users = self._users.pop(context) - 1
+        if users:
+            self._users[context] = users
+        elif context is not self.context:
+            self._outdated.add(context)
+            self.hosts.spawn(self._end, (context,))
+
+    def _left(self, context: Context) -> None:
+        """A context that is closed needs nothing to go through."""
+        way = self._ways.pop(context, None)
+        if way is not None:
+            way[0].release(way[1])
 
     def cost(self) -> tuple[Context | None, tuple[int, int, int]]:
         """The context, and what it has cost: turnarounds, bytes down, bytes up."""
@@ -163,17 +178,37 @@ class Host:
         for path in removals:
             self.removals.pop(path, None)
 
-    def reset(self) -> None:
-        """Close the context. The next request opens a new one."""
+    def reset(self, outdated: Context | None = None) -> None:
+        """Have the next request open a new context; with `outdated`, if it would have that one.
+
+        Tasks that run in the old one go on, as sessions of ssh do; it is closed at once, or after the last of them.
+        """
+        context = self._parted(outdated)
+        if context is not None and context not in self._users:
+            self._end(context)
+
+    def close(self) -> None:
+        """Close the context, whatever runs in it, and those that others have taken the place of."""
+        context = self._parted(None)
+        for one in {*self._users, *self._outdated, *(() if context is None else (context,))}:
+            self._end(one)
+
+    def _parted(self, outdated: Context | None) -> Context | None:
         with self.lock:
+            if outdated is not None and self.context is not outdated:
+                return None
             context, self.context = self.context, None
             self.zygotes.clear()
             self.homes.clear()
-        if context is not None:
-            if self.removals and not context.closed:
-                with suppress(TimeoutError), roamlet.timeout(REMOVAL):
-                    self.remove(context)
-            context.close()
+        return context
+
+    def _end(self, context: Context) -> None:
+        if self.removals and not context.closed:
+            with suppress(TimeoutError), roamlet.timeout(REMOVAL):
+                self.remove(context)
+        context.close()
+        self._outdated.discard(context)
+        self._left(context)
 
 
 class Hosts:
@@ -199,25 +234,7 @@ class Hosts:
 
     def close(self) -> None:
         for host in self._hosts.values():
-            host.reset()
-
-
-class Payload:
-    """The files of one AnsiballZ: `definition` is the list of (path in the zip, digest of the file)."""
-
-    def __init__(self, packed: dict[str, tuple[bytes, bytes | None]]) -> None:
-        files = {path: source for path, (source, _) in packed.items()}
-        self.definition = [(path, hashlib.sha256(source).hexdigest()) for path, source in files.items()]
-        # What travels: as the zip has it, which costs no time here, and less on a line than the sources.
-        self.files = {
-            digest: ("source", source) if deflated is None else ("source/deflate", deflated)
-            for (_, digest), (source, deflated) in zip(self.definition, packed.values(), strict=True)
-        }
-        self.preload = [
-            path[:-3].replace("/", ".").removesuffix(".__init__")
-            for path, source in files.items()
-            if path.startswith("ansible/module_utils/") and path.endswith(".py") and installed.core_file(path, source)
-        ]
+            host.close()
 
 
 class Session:
@@ -233,6 +250,7 @@ class Session:
         self._conversation: str | None = None  # the token of what the worker talks to, over several requests
         self._pieces: Chain | None = None  # of a file that is being written
         self._reads: dict[int, RemoteCall[bytes]] = {}  # by their offsets, of a file that is being read
+        self._held: tuple[Host, Context] | None = None  # what the request, the conversation or the file goes over
 
     def begin(self, header: protocol.Header) -> None:
         """Begin to open the context that the next request will need. Does not wait; what goes wrong is that request's to say."""
@@ -247,9 +265,21 @@ class Session:
         ahead, self._ahead = self._ahead, None
         return host.opened(python, ahead)
 
+    def _hold(self, host: Host, context: Context) -> None:
+        if self._held != (host, context):
+            host.hold(context)
+            self._let_go()
+            self._held = host, context
+
+    def _let_go(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            held[0].release(held[1])
+
     def answer(self, header: protocol.Header, blobs: list[bytes]) -> Answer:
         """Carry out one request and return what the worker gets. Blocks this tasklet; raises what roamlet.remote does, and Lost."""
         host = self._host = self._hosts.host(header["target"])
+        host.python = host.python or header.get("interpreter")
         method: Callable[..., Answer] = getattr(self, "_do_" + header["do"])
         self._token = secrets.token_hex(8)
         context, cost = host.cost() if "count" in header else (None, (0, 0, 0))
@@ -266,6 +296,8 @@ class Session:
             parts = failure.answer["out"], failure.answer["err"]
         finally:
             self._token = None
+            if self._conversation is None and self._pieces is None and not self._reads:
+                self._let_go()
         if before and not self._steps:
             answer = {**answer, "carried": True}
         if host.kept:
@@ -279,8 +311,8 @@ class Session:
 
     def cancel(self) -> None:
         """End on the target what the current request has begun there. Does not wait for it."""
-        if self._host is not None and self._host.context is not None and self._token is not None:
-            self._host.context.spawn(runner.cancel, (self._token,))
+        if self._held is not None and self._token is not None:
+            self._held[1].spawn(runner.cancel, (self._token,))
 
     def close(self) -> None:
         """The worker has gone: what it was talking to ends."""
@@ -288,27 +320,37 @@ class Session:
         self._give_up_transfers()
         self._token = self._conversation
         self.cancel()
+        self._let_go()
 
     def _call(self, host: Host, function: Callable[..., T], args: Sequence[Any]) -> T:
         """Call on the target what may be done once only: again where it was certainly not sent, else Lost.
 
-        What waits for the next request goes along: the steps before this one, and folders that may still be there.
+        What waits for the next request goes along: the steps before this one, and folders that may still be there. Goes on
+        in the context of the conversation, if there is one.
         """
         return self._carried_out(host, function, args)["result"]  # type: ignore[no-any-return]
 
     def _carried_out(self, host: Host, function: Callable[..., Any], args: Sequence[Any]) -> dict[str, Any]:
-        for attempt in range(ATTEMPTS):
-            context = self._opened(host)
+        attempts = renewals = 0
+        while True:
+            context = self._opened(host) if self._conversation is None or self._held is None else self._held[1]
+            self._hold(host, context)
             removals = dict(host.removals)
             try:
                 done = context.call(
-                    runner.carry_out, (list(removals.items()), self._steps, function.__name__, tuple(args))
+                    runner.carry_out,
+                    (list(removals.items()), self._steps, function.__name__, tuple(args), renewals == RENEWALS),
                 )
             except RemoteError as error:
                 if error.type_name is not None:  # raised by the function
                     raise
-                if error.sent is not False or attempt == ATTEMPTS - 1:
+                attempts += 1
+                if error.sent is not False or attempts == ATTEMPTS:
                     raise Lost(str(error)) from None
+                continue
+            if "stale" in done:
+                renewals += 1
+                self._renew(host, context)
                 continue
             self._steps = []
             host.removed(removals, done)
@@ -316,7 +358,11 @@ class Session:
                 raise StepFailed(done)
             host.notice(done["accounts"])
             return dict(done)
-        raise AssertionError("the last attempt returns or raises")
+
+    def _renew(self, host: Host, context: Context) -> None:
+        """Have the next attempt open another context: this one is not what a new session would be. Nothing has run."""
+        self._let_go()  # it is closed before that: an account with processes cannot be removed
+        host.reset(context)
 
     def _do_open(self, host: Host, header: protocol.Header, blobs: list[bytes]) -> Answer:
         """Open the context and say what is there."""
@@ -375,7 +421,11 @@ class Session:
             self._give_up_transfers()
             self._call(host, runner.put, args)
             return {}, ()
-        pieces, self._pieces = self._pieces or host.opened().chain(), None
+        pieces, self._pieces = self._pieces, None
+        if pieces is None:
+            context = host.opened()
+            self._hold(host, context)
+            pieces = context.chain()
         if header["more"]:
             try:
                 pieces.spawn(runner.put, args)
@@ -397,6 +447,7 @@ class Session:
         data = self._call(host, runner.get, (path, offset, PIECE)) if known is None else known.join()
         if len(data) == PIECE:
             context = host.opened()
+            self._hold(host, context)
             for following in range(offset + PIECE, offset + PIECE * (READS + 1), PIECE):
                 if following not in self._reads:
                     self._reads[following] = context.spawn(runner.get, (path, following, PIECE))
@@ -437,7 +488,7 @@ class Session:
                 **({"starts": True} if lacks_start else {}),
             }, ()
         answer: Any = None
-        for _ in range(ATTEMPTS):
+        for _ in range(RENEWALS):
             context = self._opened(host, header["python"])
             known = host.zygote(header["zygote"])
             if not known.ready and "start" not in header:
@@ -448,7 +499,7 @@ class Session:
             if CHANGES_ACCOUNTS.search(blobs[0]) or header["run"]["fqn"].endswith(".user"):
                 self._leave_accounts(host, header["zygote"])
             answer = self._call(
-                host, runner.run_module, (header["zygote"], *_request(known, payload, header, blobs[0]), self._token)
+                host, runner.run_module, (header["zygote"], *request_of(known, payload, header, blobs[0]), self._token)
             )
             if not isinstance(answer, dict):
                 known.files.update(payload.files)
@@ -459,9 +510,9 @@ class Session:
             if "refused" in answer:
                 return answer, ()
             known.forget()
-            if answer.get("stale") == "account" and host.context is context:
-                host.reset()
-        raise Lost(f"the zygote ended {ATTEMPTS} times before it took the request: {answer}")
+            if answer.get("stale") == "account":
+                self._renew(host, context)
+        return {"refused": f"{RENEWALS} zygotes were outdated or had ended before they took the request: {answer}"}, ()
 
     def _leave_accounts(self, host: Host, key: str) -> None:
         """End the zygotes of other accounts: userdel and its like refuse, or kill, an account that has processes."""
@@ -510,59 +561,15 @@ class Session:
             self._zygote = None
 
 
-def _request(known: Zygote, payload: Payload, header: protocol.Header, params: bytes) -> tuple[bytes, bytes]:
-    """The header and the body of a request to a zygote, with what it lacks of the payload."""
-    run = dict(header["run"], do="run", environment=header["environment"], params=len(params))
-    body = [params]
-    if run["payload"] not in known.payloads:
-        run["definition"] = payload.definition
-        run["preload"] = payload.preload
-        run["files"] = []
-        for digest, (kind, data) in payload.files.items():
-            if digest not in known.files:
-                run["files"].append((digest, len(data), kind))
-                body.append(data)
-    return json.dumps(run).encode(), b"".join(body)
-
-
-def _open(target: dict[str, Any], hosts: Hosts, python: str | None) -> Context:
-    """Open the context that a worker has described; `via`, if given, describes the one to go through."""
-    options: dict[str, Any] = {"name": target["name"], "timeout": target["timeout"], "output": _nowhere}
-    if target.get("via") is not None:
-        options["via"] = _hop(target, hosts)
-    kind = target["kind"]
-    if kind == "ssh":
-        context = remote.ssh(
-            target["host"], python=python, password=target["password"], ssh_args=target["arguments"], **options
-        )
-    elif kind == "local":
-        context = remote.local(target["python"], **options)
-    elif kind in ACCOUNTS:
-        context = ACCOUNTS[kind](target["user"], python=python, password=target["password"], **options)
-    elif kind in CONTAINERS:
-        context = CONTAINERS[kind](target["container"], python=python, **target["options"], **options)
-    else:
-        raise ValueError(f"there is no transport {kind!r}")
-    if target.get("stay") is not None:
-        try:
-            stay = target["stay"]
-            context.call(runner.stay, (stay["environment"], stay["folder"], stay["home"]))
-        except BaseException:
-            context.close()
-            raise
-    return context
-
-
-def _hop(target: dict[str, Any], hosts: Hosts) -> Context:
+def _way(target: dict[str, Any], hosts: Hosts) -> tuple[Host, Context] | None:
     """The context that the way to `target` begins in. A failure there is no failure of the target, and says so."""
-    via = target["via"]
+    via = target.get("via")
+    if via is None:
+        return None
+    host = hosts.host(via)
     try:
-        return hosts.host(via).opened(target.get("via_python"))
+        return host, host.opened(target.get("via_python"))
     except RemoteError as error:
         raise ConnectError(
             f"{target['name']} is reached through {via['name']} (roamlet_via), and there is no way to that one: {error}"
         ) from None
-
-
-def _nowhere(context: str, stream: str, line: str) -> None:
-    """What a target prints outside of any command: the broker has no terminal to show it on."""

@@ -165,12 +165,11 @@ class RoamletConnection(Stacked):
     @property
     def module_implementation_preferences(self) -> Any:
         """As of core's plugin. Core asks for it when it begins to pack a module: meanwhile the context is opened."""
-        if self._client is None and "{{" not in (python := self._interpreter or ""):
+        if self._client is None and "{{" not in (self._interpreter or ""):
             with suppress(BrokerError, AnsibleError):  # the module's own request says it
                 target = self.described()
                 if target is not None:
-                    python = python if python.startswith("/") else ""
-                    self._broker().tell({"do": "ahead", "target": target, "python": python or None})
+                    self._broker().tell({"do": "ahead", "target": target, "python": self._python_of_context()})
         return super().module_implementation_preferences if self._suffixes is None else self._suffixes  # type: ignore[misc]
 
     @module_implementation_preferences.setter
@@ -178,6 +177,11 @@ class RoamletConnection(Stacked):
         self._suffixes = suffixes
 
     # How it is done
+
+    def _python_of_context(self) -> str | None:
+        """The interpreter of modules where the variables name its file: the one that `python3` finds may be a script."""
+        python = self._interpreter or ""
+        return python if python.startswith("/") and "{{" not in python else None
 
     def _reset_context(self) -> None:
         target = self.target()
@@ -318,7 +322,11 @@ class RoamletConnection(Stacked):
 
     def _run_command(self, cmd: str, in_data: bytes | None, sudoable: bool) -> Output:
         """Run a command as it is, with a terminal where ssh would have one."""
-        tty = not in_data and sudoable and self.wants_terminal()
+        cmd = (
+            str.__str__(cmd) if isinstance(cmd, str) else str(cmd)
+        )  # older cores give None for `raw: ""`, and ssh "None"
+        # ssh says what this process's own terminal is, if it has one.
+        tty = not in_data and sudoable and self.wants_terminal() and (os.environ.get("TERM") or True)
         become = self.become if sudoable and self.become is not None and self.become.success else None  # type: ignore[attr-defined]
         if become is not None:
             token = self._ask({"do": "start", "command": cmd, "tty": tty})[0]["token"]
@@ -349,7 +357,7 @@ class RoamletConnection(Stacked):
             self._shown = True
             if text := self.shown(target):
                 display.vvv(text, host=self._host())
-        request = {**request, "target": target}
+        request = {**request, "target": target, "interpreter": self._python_of_context()}
         waiting = self._waiting if steps else ()
         if waiting:
             request["before"] = [(step.kind, step.command, step.values) for step, _ in waiting]

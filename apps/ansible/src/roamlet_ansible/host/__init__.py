@@ -25,6 +25,11 @@ def bootstrap(length, nonce):
 
 
 def zygote_source():
-    """The source of the zygote, whose length `bootstrap` takes."""
-    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "zygote.py"), "rb") as file:
+    """The source of the zygote, whose length `bootstrap` takes: one text, with that of `accounts.py` in the place of its import."""
+    before, mark, after = _text("zygote.py").partition(b"from roamlet_ansible.host.accounts import ")
+    return before + (_text("accounts.py") + after.partition(b"\n")[2] if mark else b"")
+
+
+def _text(name):
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), name), "rb") as file:
         return file.read()

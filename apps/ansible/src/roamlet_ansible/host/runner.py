@@ -25,6 +25,8 @@ import termios
 import threading
 import time
 
+from . import accounts as freshness
+
 PY3 = sys.version_info[0] >= 3
 CHUNK = 1 << 16
 KILLED = 2.0  # seconds that a killed process may take to end
@@ -328,7 +330,7 @@ def _start_on_pipes(arguments, shell, folder, environment):
     theirs_in, ours_in = _pipe()
     ours_out, theirs_out = _pipe()
     ours_err, theirs_err = _pipe()
-    session = {"start_new_session": True} if PY3 else {"preexec_fn": os.setsid}
+    session = {"start_new_session": True} if PY3 else {"preexec_fn": _new_session}
     try:
         process = subprocess.Popen(
             arguments, executable=shell, stdin=theirs_in, stdout=theirs_out, stderr=theirs_err, cwd=folder,
@@ -342,13 +344,21 @@ def _start_on_pipes(arguments, shell, folder, environment):
     return process, ours_in, ours_out, ours_err
 
 
+def _new_session():
+    """In the child, before the program: Python 2 leaves it to ignore what Python itself ignores; Python 3 does not."""
+    os.setsid()
+    for name in ("SIGPIPE", "SIGXFSZ", "SIGXFZ"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_DFL)
+
+
 def _start_on_terminal(arguments, shell, folder, environment):
     ours, theirs = pty.openpty()
     _close_on_exec(ours)
     _close_on_exec(theirs)
 
     def take_terminal():
-        os.setsid()
+        _new_session()
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
     try:
@@ -868,15 +878,50 @@ def make_tmp(base, name):
 # --- Work on temporary folders ---------------------------------------------------------------------------------------
 
 
-def carry_out(removals, steps, name, args):
+_BEGIN_SESSIONS = ("run", "start", "open_zygote")  # what sshd would begin a new session for
+
+
+class Freshness(object):
+    """Whether a session that begins now would be another one than this process: of other groups, limits or variables."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.watched = None
+        self.changed = None  # once and for all
+
+    def look(self):
+        """The file that has changed since the first call; None as long as none has."""
+        with self.lock:
+            if self.watched is None:
+                self.watched = freshness.Watched(freshness.account_files(_account()[1]))
+            elif self.changed is None:
+                self.changed = self.watched.changed()
+            return self.changed
+
+    def begin(self):
+        """See to it that there was a first call."""
+        if self.watched is None:
+            self.look()
+
+
+_freshness = Freshness()
+
+
+def carry_out(removals, steps, name, args, outdated=False):
     """Do the steps in their order, then call the function `name` of this file with `args`.
 
     A step is (kind, command, values): kind and values as of cores/plain.py, or "put" with path, data and mode. One that
     cannot be done here runs as its shell command, so that it fails with the words that it has there. `removals` are
     [(path, command)] that may have been done already. Returns {"result", "accounts", "kept"}, or {"failed", "rc", "out",
     "err"} with the number of the step after which nothing was done. `kept` has what could not be removed and why,
-    `accounts` changes with the files of accounts.
+    `accounts` changes with the files of accounts. Nothing at all is done, and the result is {"stale": path}, for a function
+    that begins a session where this process is not what a new one would be, unless it may be `outdated`.
     """
+    _freshness.begin()
+    if name in _BEGIN_SESSIONS and not outdated:
+        changed = _freshness.look()
+        if changed is not None:
+            return {"stale": _text(changed)}
     kept = []
     for path, command in removals:
         rc, _, err = remove(command, path)

@@ -1,0 +1,58 @@
+"""What the broker knows of a zygote, and what a request to one consists of."""
+
+import hashlib
+import json
+
+from roamlet import sync
+from roamlet_ansible.cores import installed
+
+from . import protocol
+
+
+class Zygote:
+    """What is known of one zygote: the digests of the files and of the payloads' lists that it has."""
+
+    def __init__(self) -> None:
+        self.lock = sync.Lock()  # held while it is being started
+        self.ready = False
+        self.magic = ""
+        self.files: set[str] = set()
+        self.payloads: set[str] = set()
+
+    def forget(self) -> None:
+        self.ready = False
+        self.files.clear()
+        self.payloads.clear()
+
+
+class Payload:
+    """The files of one AnsiballZ: `definition` is the list of (path in the zip, digest of the file)."""
+
+    def __init__(self, packed: dict[str, tuple[bytes, bytes | None]]) -> None:
+        files = {path: source for path, (source, _) in packed.items()}
+        self.definition = [(path, hashlib.sha256(source).hexdigest()) for path, source in files.items()]
+        # What travels: as the zip has it, which costs no time here, and less on a line than the sources.
+        self.files = {
+            digest: ("source", source) if deflated is None else ("source/deflate", deflated)
+            for (_, digest), (source, deflated) in zip(self.definition, packed.values(), strict=True)
+        }
+        self.preload = [
+            path[:-3].replace("/", ".").removesuffix(".__init__")
+            for path, source in files.items()
+            if path.startswith("ansible/module_utils/") and path.endswith(".py") and installed.core_file(path, source)
+        ]
+
+
+def request_of(known: Zygote, payload: Payload, header: protocol.Header, params: bytes) -> tuple[bytes, bytes]:
+    """The header and the body of a request to a zygote, with what it lacks of the payload."""
+    run = dict(header["run"], do="run", environment=header["environment"], params=len(params))
+    body = [params]
+    if run["payload"] not in known.payloads:
+        run["definition"] = payload.definition
+        run["preload"] = payload.preload
+        run["files"] = []
+        for digest, (kind, data) in payload.files.items():
+            if digest not in known.files:
+                run["files"].append((digest, len(data), kind))
+                body.append(data)
+    return json.dumps(run).encode(), b"".join(body)
