@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -123,6 +124,26 @@ def test_context_variables_move_with_it(context: remote.Context) -> None:
         channel.send("value")
     assert [call.join() for call in calls] == [("value", "its own"), ("value", "of its maker")]
     assert variable.get() == "default"
+
+
+def test_modules_of_its_context_variables_go_ahead_of_it(
+    context: remote.Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "roamlet_variable.py").write_text("import contextvars\nvariable = contextvars.ContextVar('variable')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("roamlet_variable")
+    channel: roamlet.channel[str] = roamlet.channel()
+
+    def made() -> Any:
+        module.variable.set("of another module")
+        return roamlet.tasklet(move_functions.begins)(channel)
+
+    before = context.stats.round_trips
+    call = context.move(contextvars.copy_context().run(made))
+    channel.send("value")
+    assert call.join()[0] == "value"
+    assert context.stats.round_trips == before
+    monkeypatch.delitem(sys.modules, "roamlet_variable")
 
 
 def test_what_it_was_sending_is_sent_from_there(context: remote.Context) -> None:

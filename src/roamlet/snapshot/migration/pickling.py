@@ -4,6 +4,7 @@ A tasklet travels alone. The channels that it holds stay where they are: in the 
 channels in arguments. This module is sent to contexts with the rest of roamlet.snapshot.
 """
 
+import contextvars
 import io
 import sys
 import types
@@ -17,6 +18,7 @@ from roamlet.snapshot.image import format
 from roamlet.snapshot.loading import load
 from roamlet.snapshot.references import code
 from roamlet.snapshot.references.by_name import Place
+from roamlet.snapshot.references.contexts import place_of
 from roamlet.snapshot.saving.failures import save
 from roamlet.snapshot.saving.saver import Reduced, Saver, warn_of
 from roamlet.snapshot.state import STARTED, Captured, Flag, NewContents, Wait
@@ -143,6 +145,8 @@ class TaskletPickler(Saver):
             self.modules.add(item.__module__)
         elif isinstance(item, types.ModuleType):
             self.modules.add(item.__name__)
+        elif isinstance(item, contextvars.ContextVar):
+            self.modules.add(place_of(item)[0])
         elif isinstance(item, (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)):
             self.generators.append(item)
         return super().reducer_override(item)
