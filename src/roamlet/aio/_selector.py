@@ -119,13 +119,7 @@ class LoopSelector:
             return self._last_look(timeout, self.ends_at)
         try:
             if timeout is not None and timeout <= 0:
-                try:
-                    schedule()
-                except TaskletExit as error:
-                    if isinstance(error, Cancelled) or not thread_ends():
-                        raise
-                    # A task that was made just now is to begin: its coroutine would never have been awaited.
-                    self.ends_at, self._turns_to_end = monotonic() + END_SECONDS, END_TURNS
+                schedule()
                 self._unseen = 0
                 return self._look(0) if self._keys is None else self._watch.select(self._keys, 0) or []  # type: ignore[union-attr]
             if self.over:
@@ -134,14 +128,17 @@ class LoopSelector:
             return self._wait(timeout)
         except TaskletExit as error:
             if thread_ends():  # its tasklets are killed one after the other, again and again, where they switch
-                self.ends_at = monotonic() + END_SECONDS
+                self.ends_at, self._turns_to_end = monotonic() + END_SECONDS, END_TURNS
+                return self._last_look(timeout, self.ends_at)
             self.over = self.over or isinstance(error, Cancelled)
             raise
 
     def _last_look(self, timeout: float | None, ends_at: float) -> Found:
         """select() for what is left to do at the end of the thread: it blocks that."""
-        if self._turns_to_end > 0:
-            self._turns_to_end = self._turns_to_end - 1 if timeout is not None and timeout <= 0 else 0
+        # A task that was made just now is to begin, or its coroutine would never have been awaited; a loop that ends is to end.
+        if self._turns_to_end > 0 and not self._is_ending():
+            has_work = timeout is not None and timeout <= 0
+            self._turns_to_end = self._turns_to_end - 1 if has_work else 0
             if self._turns_to_end == 0:
                 raise TaskletExit
         left = ends_at - monotonic()
@@ -159,6 +156,13 @@ class LoopSelector:
         while not (found := self._watch.select(self._keys, 0)) and (left := end - monotonic()) > 0:
             pause.acquire(timeout=min(left, LAST_LOOK_SECONDS))
         return found or []
+
+    def _is_ending(self) -> bool:
+        """Whether the loop runs the ends of what it has, before it is closed: of tasks that are cancelled, of generators."""
+        tasks = asyncio.all_tasks(cast("asyncio.AbstractEventLoop", self.loop))
+        return getattr(self.loop, "_asyncgens_shutdown_called", False) or (
+            len(tasks) > 0 and all(getattr(each, "cancelling", int)() for each in tasks)
+        )
 
     def _wait(self, timeout: float | None) -> Found:
         loop = self.loop
