@@ -231,6 +231,7 @@ class Session:
         self._steps: list[tuple[str, str, Sequence[Any]]] = []  # to be carried out before the request
         self._zygote: Zygote | None = None  # whose lock is held, while it asks for a password
         self._conversation: str | None = None  # the token of what the worker talks to, over several requests
+        self._along = 0  # calls of the current request that were sent with another one: no turnarounds of their own
         self._pieces: Chain | None = None  # of a file that is being written
         self._reads: dict[int, RemoteCall[bytes]] = {}  # by their offsets, of a file that is being read
 
@@ -252,6 +253,7 @@ class Session:
         host = self._host = self._hosts.host(header["target"])
         method: Callable[..., Answer] = getattr(self, "_do_" + header["do"])
         self._token = secrets.token_hex(8)
+        self._along = 0
         context, cost = host.cost() if "count" in header else (None, (0, 0, 0))
         before = header.get("before", ())
         contents = iter(blobs[len(blobs) - sum(kind == "put" for kind, _, _ in before) :])
@@ -274,7 +276,8 @@ class Session:
         if "count" in header:
             now, after = host.cost()
             spent = [end - start for end, start in zip(after, cost, strict=True)]
-            answer = {**answer, "cost": spent if now is context else after}
+            turnarounds, *moved = spent if now is context else after
+            answer = {**answer, "cost": (turnarounds - self._along, *moved)}
         return answer, parts
 
     def cancel(self) -> None:
@@ -297,13 +300,34 @@ class Session:
         return self._carried_out(host, function, args)["result"]  # type: ignore[no-any-return]
 
     def _carried_out(self, host: Host, function: Callable[..., Any], args: Sequence[Any]) -> dict[str, Any]:
+        return self._sent_in_order(host, function, args)[0]
+
+    def _sent_in_order(
+        self,
+        host: Host,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        then: tuple[Callable[..., Any], Sequence[Any]] | None = None,
+    ) -> tuple[dict[str, Any], RemoteCall[dict[str, Any]] | None]:
+        """_carried_out(), and the call `then`, which is sent without waiting for the first one; None when it was not sent.
+
+        It runs after the first one has returned, and not at all if that has raised. It is sent once.
+        """
         for attempt in range(ATTEMPTS):
             context = self._opened(host)
             removals = dict(host.removals)
+            arguments = list(removals.items()), self._steps, function.__name__, tuple(args)
+            following = None
             try:
-                done = context.call(
-                    runner.carry_out, (list(removals.items()), self._steps, function.__name__, tuple(args))
-                )
+                if then is None:
+                    done = context.call(runner.carry_out, arguments)
+                else:
+                    chain = context.chain()
+                    first = chain.spawn(runner.carry_out, arguments)
+                    with suppress(RemoteError):  # then the first one says what is wrong
+                        following = chain.spawn(runner.carry_out, ((), (), then[0].__name__, tuple(then[1])))
+                        self._along += 1
+                    done = first.join()
             except RemoteError as error:
                 if error.type_name is not None:  # raised by the function
                     raise
@@ -315,7 +339,7 @@ class Session:
             if "failed" in done:
                 raise StepFailed(done)
             host.notice(done["accounts"])
-            return dict(done)
+            return dict(done), following
         raise AssertionError("the last attempt returns or raises")
 
     def _do_open(self, host: Host, header: protocol.Header, blobs: list[bytes]) -> Answer:
@@ -437,19 +461,23 @@ class Session:
                 **({"starts": True} if lacks_start else {}),
             }, ()
         answer: Any = None
-        for _ in range(ATTEMPTS):
+        for attempt in range(ATTEMPTS):
             context = self._opened(host, header["python"])
             known = host.zygote(header["zygote"])
             if not known.ready and "start" not in header:
                 return {"need": "zygote", "starts": True}, ()
-            question = self._start_zygote(host, known, header)
+            changes_accounts = CHANGES_ACCOUNTS.search(blobs[0]) or header["run"]["fqn"].endswith(".user")
+            # Only with a nonce that no zygote has had.
+            may_follow = attempt == 0 and not changes_accounts and not header.get("asks")
+            question, following = self._start_zygote(host, known, header, (payload, blobs[0]) if may_follow else None)
             if question is not None:
                 return question
-            if CHANGES_ACCOUNTS.search(blobs[0]) or header["run"]["fqn"].endswith(".user"):
-                self._leave_accounts(host, header["zygote"])
-            answer = self._call(
-                host, runner.run_module, (header["zygote"], *_request(known, payload, header, blobs[0]), self._token)
-            )
+            answer = None if following is None else self._answer_of(host, following)
+            if answer is None:
+                if changes_accounts:
+                    self._leave_accounts(host, header["zygote"])
+                arguments = (header["zygote"], *_request(known, payload, header, blobs[0]), self._token)
+                answer = self._call(host, runner.run_module, arguments)
             if not isinstance(answer, dict):
                 known.files.update(payload.files)
                 known.payloads.add(header["run"]["payload"])
@@ -469,24 +497,51 @@ class Session:
             for other in self._call(host, runner.close_other_zygotes, (key,)):
                 host.zygote(other).forget()
 
-    def _start_zygote(self, host: Host, known: Zygote, header: protocol.Header) -> Answer | None:
-        """Make sure that the zygote runs; return what the worker must answer if its command asks for something."""
+    def _start_zygote(
+        self, host: Host, known: Zygote, header: protocol.Header, module: tuple[Payload, bytes] | None
+    ) -> tuple[Answer | None, RemoteCall[dict[str, Any]] | None]:
+        """Make sure that the zygote runs; return what the worker must answer if its command asks for something.
+
+        The run of `module`, which is its payload and its parameters, is sent along with the start, and returned: it goes to this
+        zygote only.
+        """
         if known.ready:
-            return None
+            return None, None
         known.lock.acquire()
         self._zygote = known
-        return self._started(host, known, header)
+        return self._started(host, known, header, module)
 
-    def _started(self, host: Host, known: Zygote, header: protocol.Header) -> Answer | None:
+    def _started(
+        self, host: Host, known: Zygote, header: protocol.Header, module: tuple[Payload, bytes] | None
+    ) -> tuple[Answer | None, RemoteCall[dict[str, Any]] | None]:
         if known.ready:  # another worker has started it meanwhile
             self._release()
-            return None
+            return None, None
         try:
-            arguments = (header["zygote"], header["start"], header["tty"], zygote_source(), header["nonce"], WAIT)
-            return self._state_of_zygote(self._call(host, runner.open_zygote, arguments))
+            key, nonce = header["zygote"], header["nonce"]
+            arguments = (key, header["start"], header["tty"], zygote_source(), nonce, WAIT)
+            then = None
+            if module is not None:
+                request = _request(known, module[0], header, module[1])
+                then = runner.run_in_new_zygote, (key, nonce, *request, self._token)
+            done, following = self._sent_in_order(host, runner.open_zygote, arguments, then)
+            return self._state_of_zygote(done["result"]), following
         except BaseException:
             self._release()
             raise
+
+    def _answer_of(self, host: Host, following: RemoteCall[dict[str, Any]]) -> Any:
+        """What runner.run_in_new_zygote has returned; None when it was certainly not sent."""
+        try:
+            done = following.join()
+        except RemoteError as error:
+            if error.type_name is not None:  # raised by the function
+                raise
+            if error.sent is not False:
+                raise Lost(str(error)) from None
+            return None
+        host.notice(done["accounts"])
+        return done["result"]
 
     def _do_resume(self, host: Host, header: protocol.Header, blobs: list[bytes]) -> Answer:
         """Hand the worker's answer to a command that starts a zygote and asks for a password."""
