@@ -14,6 +14,7 @@ from roamlet_lab.errors import NotPossible
 from ..workers import ROOT
 
 CORE, MITOGEN = "ansible-core==2.21.5", "mitogen==0.3.54"
+OWN_CALLBACK = "bench_results"
 FOLDER = ROOT / "build" / "bench-ansible"
 PYTHONS = ("3.12", "3.13", "3.14")  # those of CORE; the first one is what figures are compared on
 
@@ -37,7 +38,11 @@ def sides(venv: Path) -> dict[str, Side]:
         Side("mitogen", "Mitogen", {"ANSIBLE_STRATEGY_PLUGINS": str(strategies), "ANSIBLE_STRATEGY": "mitogen_linear"}),
     ]
     if any(packages.glob("roamlet_ansible-*.dist-info")):
-        found.append(Side("roamlet", "roamlet", {"ANSIBLE_TRANSPORT": "roamlet.remote.ssh"}))
+        over = {"ANSIBLE_TRANSPORT": "roamlet.remote.ssh"}
+        found.append(Side("bare", "roamlet, without the callback", over))
+        found.append(
+            Side("roamlet", "roamlet", {**over, "ANSIBLE_CALLBACKS_ENABLED": f"{OWN_CALLBACK},roamlet.remote.preload"})
+        )
     return {side.name: side for side in found}
 
 

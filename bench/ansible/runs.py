@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .cgroups import Group
-from .peers import Side
+from .peers import OWN_CALLBACK, Side
 from .targets import Targets
 
 CALLBACKS = Path(__file__).parent / "callbacks"
@@ -99,7 +99,7 @@ class Controller:
             "ANSIBLE_TIMEOUT": "60",
             "ANSIBLE_SSH_CONTROL_PATH_DIR": str(home / "cp"),
             "ANSIBLE_CALLBACK_PLUGINS": str(CALLBACKS),
-            "ANSIBLE_CALLBACKS_ENABLED": "bench_results",
+            "ANSIBLE_CALLBACKS_ENABLED": OWN_CALLBACK,
             "BENCH_RESULTS": str(results),
             **side.environment,
         }

@@ -44,7 +44,7 @@ def scenarios(sizes: Sizes) -> list[Scenario]:
     return [
         Scenario("first", "a fresh run's first task", playbooks.pings(1)),
         Scenario("first_far", "a fresh run's first task, 80 ms", playbooks.pings(1), rtt=far),
-        Scenario("pings", f"{sizes.pings} pings", playbooks.pings(sizes.pings), once=("plain",)),
+        Scenario("pings", f"{sizes.pings} pings", playbooks.pings(sizes.pings), once=("plain", "bare")),
         Scenario("tasks", _tasks(sizes.rounds), playbooks.mixed(sizes.rounds), again=True),
         Scenario(
             "far",

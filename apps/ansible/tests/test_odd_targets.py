@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from roamlet_ansible.broker import hosts
+from roamlet_ansible.broker import session
 
 from .faulty import NO_MASTER, target
 from .playing import ROAMLET, STOCK
@@ -183,7 +183,7 @@ def test_an_interpreter_that_is_not_named_is_found_as_core_finds_it(playing):
 def test_an_interpreter_that_takes_long_to_start_is_waited_for(playing):
     """Longer than the broker waits for one answer of the host, as on one that is busy."""
     slow = playing.folder / "slow"
-    slow.write_text(f'#!/bin/sh\nsleep {hosts.WAIT + 1}\nexec {sys.executable} "$@"\n')
+    slow.write_text(f'#!/bin/sh\nsleep {session.WAIT + 1}\nexec {sys.executable} "$@"\n')
     slow.chmod(0o755)
     playing.variables["ansible_python_interpreter"] = str(slow)
     played = playing.play(

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import roamlet
-from roamlet_ansible.broker.hosts import PIECE, Hosts, Session
+from roamlet_ansible.broker.hosts import Hosts
 from roamlet_ansible.broker.server import _answered
+from roamlet_ansible.broker.session import PIECE, Session
 
 pytestmark = pytest.mark.timeout(120)
 

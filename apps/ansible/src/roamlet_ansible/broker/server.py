@@ -12,7 +12,8 @@ from roamlet import io
 from roamlet.remote import AuthenticationFailed, ConnectError, NoPython, PythonTooOld, RemoteError
 
 from . import protocol
-from .hosts import Hosts, Lost, Session
+from .hosts import Hosts
+from .session import Lost, Session
 
 CREDENTIALS = struct.Struct("=iII")  # pid, uid, gid: the kernel's struct ucred
 POLL = 0.5  # seconds between two looks at the controller, where the system has no pidfd

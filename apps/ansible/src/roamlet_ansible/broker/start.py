@@ -69,7 +69,7 @@ def _start(folder: str, controller: int) -> None:
         listener.bind(path)
         listener.listen(BACKLOG)
         errors = os.environ.get(LOG) or os.devnull
-        with open(errors, "ab") as log:
+        with open(errors, "ab", opener=_own) as log:
             number = listener.fileno()
             subprocess.Popen(
                 [sys.executable, "-P", "-m", "roamlet_ansible.broker", str(number), str(own), str(controller)],
@@ -85,6 +85,10 @@ def _start(folder: str, controller: int) -> None:
     finally:
         listener.close()
     _link(folder).write_text(path, "utf-8")
+
+
+def _own(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _private_folder(folder: str) -> Path:

@@ -268,6 +268,7 @@ class RoamletConnection(Stacked):
             "start": f"cd {shlex.quote(folder)} && {start}" if (folder := self.starts_in()) else start,
             "tty": command.escalation is not None and bool(become.require_tty),
             "nonce": nonce,
+            "asks": bool(_sign(become)),  # its command will probably ask for the password
         }
 
     def _do_step(self, step: plain.Step) -> Output:

@@ -46,8 +46,9 @@ def identities():
             found.append(None)
             continue
         name, group = entry.pw_name, entry.pw_gid
-        if hasattr(os, "getgrouplist"):
-            groups = sorted(os.getgrouplist(name, group))
+        listed = getattr(os, "getgrouplist", None)  # of 3.3 and later
+        if listed is not None:
+            groups = sorted(listed(name, group))
         else:
             groups = sorted(one.gr_gid for one in grp.getgrall() if name in one.gr_mem)
         found.append((tuple(entry), groups))

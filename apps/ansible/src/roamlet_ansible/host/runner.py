@@ -492,9 +492,10 @@ class Waiting(object):
 class Zygote(object):
     """This process's end of a zygote. Any thread asks; one thread of its own reads the answers."""
 
-    def __init__(self, process, facts, rest):
+    def __init__(self, process, facts, rest, nonce):
         self.process = process
         self.facts = facts
+        self.nonce = nonce
         self.lock = threading.Lock()  # writing, and the fields below
         self.number = 0
         self.waiting = {}
@@ -652,6 +653,7 @@ class Opening(object):
     def __init__(self, process, source, nonce):
         self.process = process
         self.source = source
+        self.nonce = nonce
         self.begun = re.compile(("ROAMLET-BOOT %s\r?\n" % nonce).encode("ascii"))
         self.ready = re.compile(("ROAMLET-ZYGOTE %s ([^\n]*)\n" % nonce).encode("ascii"))
         self.out = b""  # what was read and not reported
@@ -733,7 +735,7 @@ def resume_zygote(key, token, data=b"", wait=10.0, quiet=0.05):
             del _processes[token]
         _opening.pop(token, None)
         older = _zygotes.get(key)
-        _zygotes[key] = Zygote(process, ready, rest)
+        _zygotes[key] = Zygote(process, ready, rest, opening.nonce)
     if older is not None:
         older.retire()
     return {"ready": ready}
@@ -779,6 +781,22 @@ def run_module(key, header, body, token=None):
     """
     with _lock:
         zygote = _zygotes.get(key)
+    return _run_in(zygote, header, body, token)
+
+
+def run_in_new_zygote(key, nonce, header, body, token=None):
+    """run_module() in the zygote that was started with this nonce, and in no other one of that key.
+
+    For a call that is sent after open_zygote() before that has returned: the start may ask for a password.
+    """
+    with _lock:
+        zygote = _zygotes.get(key)
+        if zygote is not None and zygote.nonce != nonce:
+            zygote = None
+    return _run_in(zygote, header, body, token)
+
+
+def _run_in(zygote, header, body, token):
     if zygote is None:
         return {"gone": "there is no zygote of this key"}
     answer, body = zygote.ask(header, body, token)

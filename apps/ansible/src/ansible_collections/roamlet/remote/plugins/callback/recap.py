@@ -2,14 +2,12 @@
 
 import os
 import time
-from contextlib import suppress
 from pathlib import Path
 
 from ansible import constants
 from ansible.plugins.callback import CallbackBase
-from ansible.plugins.loader import connection_loader
 
-from roamlet_ansible import tally
+from roamlet_ansible import preloading, tally
 from roamlet_ansible.broker.start import LOG
 from roamlet_ansible.connection.recording import write
 
@@ -20,7 +18,7 @@ short_description: what each task has cost over roamlet, and which way it went
 description:
   - Prints after the play recap the time, the turnarounds and the bytes of each task, slowest first, and whether its modules
     ran in the warm Python, as a command, or over core's own plugin, with the reason.
-  - Loads the connection plugin C(roamlet.remote.ssh) before the workers are forked, so that they need not.
+  - Loads plugins before the workers are forked, as the callback C(roamlet.remote.preload) does.
 author: The roamlet authors
 version_added: 0.1.0
 requirements:
@@ -48,9 +46,6 @@ options:
 """
 
 DOCTOR = "roamlet.remote.doctor"
-PRELOADED = ("roamlet.remote.ssh",)
-# What each worker of ansible-core 2.19 and later imports for its first module, by name.
-PROFILES = ("module_legacy_c2m", "module_legacy_m2c", "module_modern_c2m", "module_modern_m2c")
 
 
 class CallbackModule(CallbackBase):
@@ -67,9 +62,15 @@ class CallbackModule(CallbackBase):
         self._log = self.get_option("log") or os.path.join(constants.DEFAULT_LOCAL_TMP, "roamlet.log")
         os.environ[LOG] = self._log  # the workers and the broker find it there
         self._begins_at = os.path.getsize(self._log) if os.path.exists(self._log) else 0
-        _preload()
+
+    def v2_playbook_on_start(self, playbook):
+        preloading.begin()
+
+    def v2_playbook_on_play_start(self, play):
+        preloading.begin()  # `ansible` has plays, and no playbook
 
     def v2_playbook_on_task_start(self, task, is_conditional):
+        preloading.action(task)
         write(self._log, task=str(task._uuid), name=task.get_name().strip(), begins=time.time())
 
     def v2_playbook_on_handler_task_start(self, task):
@@ -107,14 +108,3 @@ class CallbackModule(CallbackBase):
                 self._display.display(line)
         if Path(self._log).parent == Path(constants.DEFAULT_LOCAL_TMP):
             os.environ.pop(LOG, None)
-
-
-def _preload():
-    for name in PRELOADED:
-        with suppress(Exception):  # then the workers load it, and say what is wrong with it
-            connection_loader.get(name, class_only=True)
-    with suppress(ImportError):
-        from ansible.module_utils._internal._json import get_serialization_module
-
-        for profile in PROFILES:
-            get_serialization_module(profile)
