@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TextIO
 
-__all__ = ["NONE", "Table", "markdown", "number", "plain", "show"]
+__all__ = ["NONE", "STOCK", "Table", "markdown", "number", "plain", "show"]
 
 NONE = "-"
+STOCK = "nothing"  # what an unchanged program runs under where roamlet is not there
 
 
 @dataclass
