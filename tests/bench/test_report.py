@@ -292,11 +292,7 @@ def threads_run() -> dict[str, Any]:
     def of(name: str, factor: float, interval: float) -> dict[str, Any]:
         variant = {"name": name, "version": "3.12.1", "interval": interval, "title": f"{name} {interval}"}
         return {
-            "variant": {
-                **variant,
-                "under": "roamlet.threads" if name == "roamlet.threads" else "",
-                "responsive": False,
-            },
+            "variant": {**variant, "roamlet_threads": name == "roamlet.threads", "responsive": False},
             "factor": factor,
         }
 

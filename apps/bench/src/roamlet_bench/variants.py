@@ -33,13 +33,13 @@ class Implementation:
     program: str
     words: tuple[str, ...] = ()
     needs: str = ""
-    under: str = ""  # the module that runs the unchanged program: roamlet.threads or roamlet.patch
+    roamlet_threads: bool = False
     responsive: bool = False
 
     @property
     def of_threads(self) -> bool:
         """Whether it is the program of plain threads, which is measured on every interpreter; its peers only on the first."""
-        return self.under != "" or self.name == "threads"
+        return self.name.endswith("threads")
 
 
 @dataclass(frozen=True)
@@ -59,14 +59,14 @@ class Variant:
 
     def command(self, *words: str) -> list[str]:
         """The command line that runs its program, as people would run it."""
-        runner = ["-m", self.implementation.under] if self.implementation.under else []
+        runner = ["-m", "roamlet.threads"] if self.implementation.roamlet_threads else []
         program = str(PROGRAMS / self.implementation.program)
         return [self.python, *runner, program, *self.implementation.words, *words]
 
     def described(self) -> dict[str, Any]:
         """The variant as it is written to the JSON."""
         implementation = asdict(self.implementation)
-        kept = {key: implementation[key] for key in ("name", "under", "responsive")}
+        kept = {key: implementation[key] for key in ("name", "roamlet_threads", "responsive")}
         return {**kept, "version": self.version, "interval": self.interval, "title": self.title}
 
 
