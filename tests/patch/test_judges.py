@@ -187,7 +187,7 @@ def test_a_suite_whose_arguments_pytest_refuses_is_unfinished(suite):
 def test_a_server_that_ends_at_once_is_named(monkeypatch, tmp_path):
     monkeypatch.setattr(servers, "program", lambda name, unpacked: (["/bin/false"], {}))
     with (
-        pytest.raises(RuntimeError, match="redis-server does not start: its status is 1"),
+        pytest.raises(RuntimeError, match="redis-server ended with status 1"),
         servers.running("redis-server", tmp_path),
     ):
         pass
@@ -206,7 +206,7 @@ def test_a_suite_has_the_variables_that_its_entry_names(suite):
         ('[a]\nsource = "a==1"\nneeds = []\narguments = []\nother = 1\n', r"\[a\] has source, needs, arguments"),
         (
             '[a]\nsource = "a==1"\nneeds = []\narguments = []\nserver = "b"\n',
-            r"server is one of redis-server, postgresql, mariadb, not 'b'",
+            r"server is one of redis-server, postgresql, mariadb, exim, not 'b'",
         ),
     ],
 )

@@ -163,7 +163,7 @@ def test_a_module_goes_over_the_first_link_once_however_many_need_it(chain):
     first = cost(gamma, gamma)
     assert first > 1000
     for context in (other, beta, alpha):
-        assert cost(context, context) < 350
+        assert cost(context, context) < 700  # credit may be given meanwhile; the module alone takes more
     # Another version of Python gets another bundle: the modules in it come from the first one.
     assert cost(old, old) < first / 2
     assert old.stats.modules == 1

@@ -39,9 +39,11 @@ answer(runner.run('echo out; cat; echo err >&2; exit 7', b'in '), runner.run('ki
 @pytest.mark.parametrize("tty", [False, True])
 def test_a_command_has_the_signals_of_a_new_session(on, tty):
     """Python ignores some of them, and Python 2 would have its children ignore them too: `yes | head -1` would complain."""
-    assert on("""
+    (ignored,) = on("""
 answer(runner.run("grep SigIgn /proc/self/status | cut -f2", tty=tty)[1].strip())
-""", tty=tty) == ["0" * 16]  # fmt: skip
+""", tty=tty)  # fmt: skip
+    of_the_c_library = 0b111 << 31  # 32 to 34, which no program can set; a chroot may have them from outside
+    assert int(ignored, 16) & ~of_the_c_library == 0
 
 
 def test_much_in_both_directions(on):
