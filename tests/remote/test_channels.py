@@ -277,7 +277,7 @@ def test_a_channel_is_let_go_once_although_its_frames_are_looked_at_meanwhile(ev
 def test_a_channel_that_comes_again_while_it_is_let_go_can_be_used(everywhere):
     channel = roamlet.channel()
     first = everywhere.spawn(sent.return_and_let_go_slowly, (channel,))
-    everywhere.call(sent.until_let_go)
+    assert everywhere.call(sent.until_let_go)  # else what lets go has another name than the test knows
     second = everywhere.spawn(sent.arrive, (channel,))
     assert channel.receive() == "arrived"
     first.join()

@@ -310,8 +310,8 @@ def return_and_let_go_slowly(channel):
 
 
 def until_let_go():
-    """Wait until that thread lets go of the channel."""
-    _letting_go.wait(10)
+    """Wait until that thread lets go of the channel; whether it does."""
+    return _letting_go.wait(10)
 
 
 def arrive(channel):
