@@ -1,0 +1,480 @@
+"""A model.Process as text: a table like that of ps, a tree like that of pstree, stacks with equal ones grouped and counted, JSON.
+
+Pure: nothing is looked up. Tasklets that differ in nothing but their object are one row with a count, unless `each` is set; cycles
+of waiting come first in every text. `width` is that of the terminal in columns, None for no limit: rows of a table and branches
+of a tree that are longer are cut, other lines are not. Names that come from the process are shown so that a terminal obeys
+nothing in them.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from roamlet.diagnose.model import (
+    BLOCKED,
+    RECEIVE,
+    SELECT,
+    SEND,
+    TIMER,
+    Context,
+    Frame,
+    Process,
+    Scheduler,
+    Stack,
+    Tasklet,
+    Thread,
+    Wait,
+)
+
+NARROWEST = 40  # columns: a narrower terminal gets this
+SHOWN = 5  # ids, wakers or calls of one row, before "and N more"
+SHORTEST = 8  # columns that a cell keeps, however narrow the terminal is
+
+
+def table(process: Process, *, width: int | None = None, each: bool = False) -> str:
+    """A row for each tasklet, or for each group of equal ones, under a line for its thread; then the contexts."""
+    return _text(process, _table(process, width, each))
+
+
+def tree(process: Process, *, width: int | None = None, each: bool = False) -> str:
+    """Threads, below each its tasklets, below those what was spawned in their scopes, and asyncio's tasks; contexts with calls."""
+    lines = _tree(process, each)
+    if width is None:
+        return _text(process, lines)
+    limit = max(width, NARROWEST)
+    return _text(process, (shortened(safe(line), limit) for line in lines))
+
+
+def stacks(process: Process, *, each: bool = False, tasklet: int | None = None) -> str:
+    """Each stack once, the innermost call first, with the tasklets that have it and what they wait for.
+
+    `tasklet`: the id of one; LookupError when the process has no such tasklet.
+    """
+    return _text(process, _stacks(process, each, tasklet))
+
+
+def as_json(process: Process, *, indent: int | None = None) -> str:
+    """What model.Process.from_json(json.loads(...)) makes a Process of again."""
+    return json.dumps(process.to_json(), indent=indent)
+
+
+def summary(process: Process) -> str:
+    """One line: which process, and how much is in it."""
+    count = sum(len(thread.scheduler.tasklets) for thread in process.threads if thread.scheduler is not None)
+    parts = [f"process {process.pid}"]
+    if process.command:
+        parts[0] += f" ({process.command})"
+    if process.python:
+        parts.append(f"Python {process.python}")
+    if process.roamlet:
+        parts.append(f"roamlet {process.roamlet}" + (f" on {process.backend}" if process.backend else ""))
+    parts += [plural(len(process.threads), "thread"), plural(count, "tasklet")]
+    if process.contexts:
+        parts.append(plural(len(process.contexts), "context"))
+    return safe(", ".join(parts))
+
+
+def plural(count: int, word: str) -> str:
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds in two or three digits: "350 ms", "12.3 s", "5 min", "2.1 h", "3.5 d"; "" for None."""
+    if seconds is None:
+        return ""
+    for limit, unit, word in ((1.0, 0.001, "ms"), (100.0, 1.0, "s"), (6000.0, 60.0, "min"), (172_800.0, 3600.0, "h")):
+        if abs(seconds) < limit:
+            value = seconds / unit
+            return f"{value:.1f} {word}" if word != "ms" and abs(value) < 100 else f"{value:.0f} {word}"
+    return f"{seconds / 86400:.1f} d"
+
+
+def safe(text: str) -> str:
+    """The text on one line, with what a terminal would obey as escapes."""
+    return (
+        text
+        if text.isprintable()
+        else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    )
+
+
+def shortened(text: str, width: int) -> str:
+    """The text in at most `width` columns: what is in the middle is left out."""
+    if len(text) <= width:
+        return text
+    if width <= 1:
+        return text[:width]
+    tail = (width - 1) // 2
+    return f"{text[: width - 1 - tail]}…{text[len(text) - tail :] if tail else ''}"
+
+
+def place(frame: Frame, width: int | None = None) -> str:
+    """Where a call is, "function() at file:line". In fewer columns than that needs, the folders of the file are left out first."""
+    line = frame.line if frame.line is not None else "?"
+    text = f"{frame.function}() at {frame.file}:{line}"
+    if width is None or len(text) <= width:
+        return text
+    tail = f"{frame.file.rsplit('/', 1)[-1]}:{line}"
+    text = f"{frame.function}() at {tail}"
+    if len(text) <= width or len(tail) + SHORTEST > width:
+        return shortened(text, width)
+    return f"{shortened(frame.function, width - len(tail) - 1)} {tail}"
+
+
+def place_of(tasklet: Tasklet, width: int | None = None) -> str:
+    """Where a tasklet is: its innermost frame; "" without one."""
+    return place(tasklet.frames[0], width) if tasklet.frames else ""
+
+
+def waits_for(wait: Wait | None) -> str:
+    """What a tasklet waits for, in words, with its time limit and the holder of a lock."""
+    if wait is None:
+        return ""
+    text = wait.text
+    if wait.due is not None:
+        text += (
+            f" in {duration(max(wait.due, 0.0))}"
+            if wait.kind == TIMER
+            else f", for {duration(max(wait.due, 0.0))} more"
+        )
+    if wait.owner is not None:
+        text += f", held by {wait.owner:#x}"
+    return text
+
+
+def group(tasklets: Iterable[Tasklet], key: Callable[[Tasklet], object]) -> list[list[Tasklet]]:
+    """The tasklets with an equal key together, in the order in which the first of each appears."""
+    groups: dict[object, list[Tasklet]] = {}
+    for tasklet in tasklets:
+        groups.setdefault(key(tasklet), []).append(tasklet)
+    return list(groups.values())
+
+
+def alike(tasklet: Tasklet) -> object:
+    """What tasklets of one row have in common. Those that wait at different channels for the same thing are alike."""
+    wait = tasklet.wait
+    at = None if wait is None else (wait.kind, wait.on, wait.host, wait.function, wait.owner)
+    return (
+        tasklet.main,
+        tasklet.name,
+        tasklet.state,
+        at,
+        tasklet.frames,
+        tasklet.parent,
+        bool(tasklet.tasks),
+        tasklet.atomic > 0,
+    )
+
+
+# ---- pieces that all texts have ----
+
+
+def _text(process: Process, lines: Iterable[str]) -> str:
+    everything = [
+        summary(process),
+        *_cycles(process),
+        *lines,
+        *(f"not read: {problem}" for problem in process.problems),
+    ]
+    return "\n".join(map(safe, everything)) + "\n"
+
+
+def _cycles(process: Process) -> Iterator[str]:
+    for cycle in process.cycles:
+        head, *steps = cycle.text.split("\n")
+        yield f"DEADLOCK: {head}"
+        yield from steps
+
+
+def _thread_line(thread: Thread) -> str:
+    words = [f"thread {thread.name or 'without a name'}"]
+    words.append(f"({', '.join(_ids(thread))})")
+    if thread.service:
+        words.append("of roamlet's own")
+    return " ".join(words) + ": " + ", ".join(_doing(thread))
+
+
+def _ids(thread: Thread) -> Iterator[str]:
+    if thread.native_id is not None:
+        yield str(thread.native_id)
+    yield f"{thread.id:#x}"
+
+
+def _doing(thread: Thread) -> Iterator[str]:
+    scheduler = thread.scheduler
+    if thread.state is not None:
+        yield thread.state
+    if thread.holds_gil:
+        yield "holds the GIL"
+    if scheduler is None:
+        yield "no tasklets"
+        return
+    yield "waits in its hub" if scheduler.idle else f"{scheduler.runnable:,} runnable"
+    yield plural(len(scheduler.tasklets), "tasklet")
+    if scheduler.timers:
+        yield plural(scheduler.timers, "timer") + f", the next in {duration(max(scheduler.next_timer or 0.0, 0.0))}"
+    if scheduler.descriptors:
+        yield plural(scheduler.descriptors, "descriptor")
+
+
+def _state(tasklet: Tasklet) -> str:
+    return tasklet.state + (", atomic" if tasklet.atomic else "") + (", preempted" if tasklet.preempted else "")
+
+
+def _context_lines(context: Context, names: dict[int, str]) -> Iterator[str]:
+    words = [f"context {context.name}"]
+    if context.parent:
+        words[0] = f"parent {context.name}"
+    details = [
+        context.state or "",
+        f"pid {context.process}" if context.process else "",
+        f"Python {context.python}" if context.python else "",
+    ]
+    details.append(f"behind {context.via}" if context.via else "")
+    details.append(f"round trip {duration(context.round_trip)}" if context.round_trip is not None else "")
+    details.append(plural(len(context.calls), "call") + " in flight" if context.calls else "no call in flight")
+    if context.bytes_down is not None and context.bytes_up is not None:
+        details.append(f"{context.bytes_down:,} bytes down, {context.bytes_up:,} up")
+    yield " ".join(words) + ": " + ", ".join(detail for detail in details if detail)
+    for call in context.calls[:SHOWN]:
+        since = f", for {duration(call.since)}" if call.since is not None else ""
+        waiting = f", {names.get(call.tasklet, '')} ({call.tasklet:#x}) waits" if call.tasklet is not None else ""
+        yield f"  call of {call.function}{since}{waiting}"
+    if len(context.calls) > SHOWN:
+        yield f"  and {len(context.calls) - SHOWN:,} more"
+
+
+def _names(process: Process) -> dict[int, str]:
+    return (
+        {tasklet.id: tasklet.name for _, tasklet in process.tasklets()}
+        if any(c.calls for c in process.contexts)
+        else {}
+    )
+
+
+def _rows(scheduler: Scheduler, each: bool) -> list[list[Tasklet]]:
+    return [[tasklet] for tasklet in scheduler.tasklets] if each else group(scheduler.tasklets, alike)
+
+
+def _longest_wait(tasklets: Sequence[Tasklet]) -> float | None:
+    return max((t.wait.since for t in tasklets if t.wait is not None and t.wait.since is not None), default=None)
+
+
+def _common_wait(tasklets: Sequence[Tasklet]) -> str:
+    """What all of a group wait for; without the address where they wait at different ones."""
+    first = tasklets[0].wait
+    if first is None or len(tasklets) == 1:
+        return waits_for(first)
+    waits = [tasklet.wait for tasklet in tasklets if tasklet.wait is not None]
+    dues = [wait.due for wait in waits if wait.due is not None]
+    places = {wait.address for wait in waits}
+    text = first.text
+    if len(places) > 1 and first.address:
+        text = text.replace(f" {first.address:#x}", "") + f" ({len(places):,} of them)"
+    elif len({wait.text for wait in waits}) > 1 and first.kind not in (SEND, RECEIVE, SELECT):
+        text = (
+            f"{first.kind} of {len({wait.text for wait in waits}):,} descriptors"
+            if first.descriptor is not None
+            else text
+        )
+    if dues:
+        text += f", the first in {duration(max(min(dues), 0.0))}"
+    if first.owner is not None:
+        text += f", held by {first.owner:#x}"
+    return text
+
+
+# ---- the table ----
+
+COLUMNS = ("TASKLET", "COUNT", "NAME", "STATE", "FOR", "WAITS FOR", "AT")
+_RIGHT = {1, 4}
+_NAME, _WAITS, _AT = 2, 5, 6
+_ELASTIC = (_AT, _WAITS, _NAME)  # cut in this order where the terminal is too narrow
+
+
+def _table(process: Process, width: int | None, each: bool) -> Iterator[str]:
+    blocks = [
+        (thread, _rows(thread.scheduler, each) if thread.scheduler is not None else []) for thread in process.threads
+    ]
+    cells = [[(tasklets, _cells(tasklets)) for tasklets in rows] for _, rows in blocks]
+    widths = _widths([row for rows in cells for _, row in rows], width)
+    limit = None if width is None else max(width, NARROWEST)
+    for (thread, _), rows in zip(blocks, cells, strict=True):
+        yield ""
+        line = safe(_thread_line(thread))
+        yield line if limit is None else shortened(line, limit)
+        table_rows = [(*row[:_AT], place_of(tasklets[0], widths[_AT])) for tasklets, row in rows]
+        for row in [COLUMNS, *table_rows] if rows else ():
+            yield _row(row, widths)[:limit]
+        if not rows and thread.frames:
+            yield f"  in {place(thread.frames[0])}"
+    names = _names(process)
+    for context in process.contexts:
+        yield ""
+        yield from _context_lines(context, names)
+
+
+def _cells(tasklets: Sequence[Tasklet]) -> tuple[str, ...]:
+    first = tasklets[0]
+    count = f"{len(tasklets):,}" if len(tasklets) > 1 else ""
+    since = duration(_longest_wait(tasklets))
+    return (f"{first.id:#x}", count, first.name, _state(first), since, _common_wait(tasklets), place_of(first))
+
+
+def _widths(rows: list[tuple[str, ...]], width: int | None) -> list[int]:
+    """The width of each column: 0 for one without content."""
+    widths = []
+    for index, title in enumerate(COLUMNS):
+        longest = max((len(safe(row[index])) for row in rows), default=0)
+        widths.append(max(longest, len(title)) if longest else 0)
+    if width is not None:
+        width = max(width, NARROWEST)
+        spare = width - sum(widths) - 2 * sum(1 for w in widths if w)
+        for index, least in [
+            *((index, width // 4) for index in _ELASTIC),
+            *((index, SHORTEST) for index in _ELASTIC[::-1]),
+        ]:
+            cut = max(0, min(-spare, widths[index] - max(least, SHORTEST)))
+            widths[index] -= cut
+            spare += cut
+    return widths
+
+
+def _row(cells: Sequence[str], widths: list[int]) -> str:
+    parts = []
+    for index, (cell, width) in enumerate(zip(cells, widths, strict=True)):
+        if width:
+            text = shortened(safe(cell), width)
+            parts.append(text.rjust(width) if index in _RIGHT else text.ljust(width))
+    return ("  " + "  ".join(parts)).rstrip()
+
+
+# ---- the tree ----
+
+
+def _tree(process: Process, each: bool) -> Iterator[str]:
+    names = _names(process)
+    roots: list[tuple[str, list[str]]] = []
+    roots += [(_thread_line(thread), list(_branches(thread, each))) for thread in process.threads]
+    for context in process.contexts:
+        head, *calls = _context_lines(context, names)
+        branches = [f"{'├─' if n < len(calls) - 1 else '└─'} {call.strip()}" for n, call in enumerate(calls)]
+        roots.append((head, branches))
+    for number, (head, below) in enumerate(roots):
+        last = number == len(roots) - 1
+        yield f"{'└─' if last else '├─'} {head}"
+        yield from (f"{'   ' if last else '│  '}{line}" for line in below)
+
+
+def _branches(thread: Thread, each: bool) -> Iterator[str]:
+    if thread.scheduler is None:
+        if thread.frames:
+            yield f"└─ {place(thread.frames[0])}"
+        return
+    known = {tasklet.id for tasklet in thread.scheduler.tasklets}
+    below: dict[int | None, list[Tasklet]] = {}
+    for tasklet in thread.scheduler.tasklets:
+        below.setdefault(
+            tasklet.parent if tasklet.parent in known and tasklet.parent != tasklet.id else None, []
+        ).append(tasklet)
+    # A stack of our own: scopes may be nested deeper than Python's recursion limit.
+    pending = _level(below.pop(None, []), below, each, "")
+    while pending:
+        prefix, last, tasklets = pending.pop()
+        head = tasklets[0]
+        tasks = head.tasks if len(tasklets) == 1 else ()
+        yield f"{prefix}{'└─' if last else '├─'} {_branch(tasklets)}"
+        inner = prefix + ("   " if last else "│  ")
+        more = below.pop(head.id, []) if len(tasklets) == 1 else []
+        for number, task in enumerate(tasks):
+            end = number == len(tasks) - 1 and not more
+            awaits = f", awaits {task.awaits}" if task.awaits else ""
+            at = f" in {place(task.frames[0])}" if task.frames else ""
+            yield f"{inner}{'└─' if end else '├─'} task {task.name} {task.coroutine}: {task.state}{awaits}{at}"
+        pending += _level(more, below, each, inner)
+    if below:  # those whose parents are each other's: damaged data
+        rest = [tasklet for tasklets in below.values() for tasklet in tasklets]
+        yield from (f"└─ {_branch([tasklet])}" for tasklet in rest)
+
+
+def _level(
+    tasklets: list[Tasklet], below: dict[int | None, list[Tasklet]], each: bool, prefix: str
+) -> list[tuple[str, bool, list[Tasklet]]]:
+    """The groups of one level, the last first. Tasklets with others below them are in no group."""
+    whole = group(tasklets, lambda t: t.id if each or t.id in below or t.tasks else alike(t))
+    return [(prefix, number == len(whole) - 1, each_group) for number, each_group in enumerate(whole)][::-1]
+
+
+def _branch(tasklets: list[Tasklet]) -> str:
+    first = tasklets[0]
+    count = f"{len(tasklets):,} × " if len(tasklets) > 1 else ""
+    at = f" in {place_of(first)}" if first.frames else ""
+    scope = f" [{first.scope}]" if first.scope else ""
+    return f"{count}{first.name} ({first.id:#x}){scope}: {_doing_now(tasklets)}{at}"
+
+
+def _doing_now(tasklets: list[Tasklet]) -> str:
+    first = tasklets[0]
+    since = duration(_longest_wait(tasklets))
+    if first.state != BLOCKED:
+        return _state(first)
+    return f"{_state(first)}{f' for {since}' if since else ''}, {_common_wait(tasklets) or 'for an unknown reason'}"
+
+
+# ---- stacks ----
+
+
+def _stacks(process: Process, each: bool, wanted: int | None) -> Iterator[str]:
+    found = wanted is None
+    for thread in process.threads:
+        tasklets = thread.scheduler.tasklets if thread.scheduler is not None else []
+        if wanted is not None:
+            tasklets = [tasklet for tasklet in tasklets if tasklet.id == wanted]
+            if not tasklets:
+                continue
+        found = True
+        yield ""
+        yield _thread_line(thread)
+        if thread.scheduler is None or (thread.frames and wanted is None and thread.scheduler.current is None):
+            yield from _frame_lines(thread.frames)
+        for same in (
+            [[t] for t in tasklets] if each else group(tasklets, lambda t: (t.frames, t.state, t.wait and t.wait.kind))
+        ):
+            yield ""
+            yield from _stack(same)
+    if not found:
+        raise LookupError(f"process {process.pid} has no tasklet {wanted:#x}: `ps` lists those that it has")
+    if wanted is None:
+        names = _names(process)
+        for context in process.contexts:
+            yield ""
+            yield from _context_lines(context, names)
+
+
+def _stack(same: list[Tasklet]) -> Iterator[str]:
+    first = same[0]
+    names = list(dict.fromkeys(tasklet.name for tasklet in same))
+    shown = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else "")
+    if len(same) == 1:
+        yield f"{shown} ({first.id:#x}): {_doing_now(same)}"
+    else:
+        yield f"{len(same):,} × {shown}: {_doing_now(same)}"
+        more = f" and {len(same) - SHOWN:,} more" if len(same) > SHOWN else ""
+        yield "  tasklets " + ", ".join(f"{tasklet.id:#x}" for tasklet in same[:SHOWN]) + more
+    for scope in first.scopes:
+        yield f"  in {scope}"
+    yield from _frame_lines(first.frames)
+    wait = first.wait
+    if wait is not None and wait.wakers:
+        yield "  could be woken by:"
+        yield from (f"    {waker.text}" for waker in wait.wakers[:SHOWN])
+        if len(wait.wakers) > SHOWN:
+            yield f"    and {len(wait.wakers) - SHOWN:,} more"
+    for task in first.tasks:
+        yield f"  task {task.name} {task.coroutine}: {task.state}{f', awaits {task.awaits}' if task.awaits else ''}"
+        yield from (f"  {line}" for line in _frame_lines(task.frames))
+
+
+def _frame_lines(frames: Stack) -> Iterator[str]:
+    for frame in frames:
+        yield f"    {frame.function}  {frame.file}:{frame.line if frame.line is not None else '?'}"
+        yield from (f"        {name} = {value}" for name, value in frame.locals or ())

@@ -1,0 +1,136 @@
+"""A process as text: equal rows are counted, narrow terminals are kept to, nothing in a name reaches the terminal."""
+
+import pytest
+
+from roamlet.diagnose import render
+from roamlet.diagnose.model import (
+    BLOCKED,
+    NEW,
+    READ,
+    RECEIVE,
+    RUNNING,
+    Cycle,
+    Frame,
+    Process,
+    Scheduler,
+    Step,
+    Tasklet,
+    Thread,
+    Wait,
+    Waker,
+)
+
+WORK = (Frame("worker", "/srv/app/a/long/way/down/server.py", 34), Frame("serve", "/srv/server.py", 90))
+
+
+def process(*tasklets, **fields):
+    main = Tasklet(0x1000, "main", RUNNING, main=True, frames=(Frame("serve", "/srv/server.py", 12),))
+    scheduler = Scheduler([main, *tasklets], current=0x1000, runnable=1)
+    return Process(7, "python server.py", threads=[Thread(0x99, "MainThread", 7, scheduler=scheduler)], **fields)
+
+
+def workers(count, channels=1):
+    return [
+        Tasklet(
+            0x2000 + n, "worker", BLOCKED, wait=Wait(RECEIVE, address=0x50 + n % channels, since=float(n)), frames=WORK
+        )
+        for n in range(count)
+    ]
+
+
+def test_equal_tasklets_are_one_row_with_a_count():
+    text = render.table(process(*workers(1000)))
+    rows = [line for line in text.splitlines() if "worker" in line]
+    assert len(rows) == 1
+    assert rows[0].split() == [
+        *("0x2000", "1,000", "worker", "blocked", "16.6", "min", "receive", "on", "channel", "0x50"),
+        *("worker()", "at", "/srv/app/a/long/way/down/server.py:34"),
+    ]
+    assert len([line for line in render.table(process(*workers(50)), each=True).splitlines() if "worker" in line]) == 50
+
+
+def test_tasklets_at_different_channels_are_counted_with_their_channels():
+    text = render.table(process(*workers(100, channels=10)))
+    assert "receive on channel (10 of them)" in text
+
+
+@pytest.mark.parametrize("width", [1, 40, 60, 80, 132])
+def test_no_row_and_no_branch_is_wider_than_the_terminal(width):
+    found = process(
+        *workers(3, channels=3), Tasklet(0x3000, "n" * 200, BLOCKED, wait=Wait(READ, descriptor=3), frames=WORK)
+    )
+    for text in (render.table(found, width=width), render.tree(found, width=width)):
+        assert max(map(len, text.splitlines()[1:])) <= max(width, render.NARROWEST)
+        if width >= 80:
+            assert "server.py:34" in text
+
+
+def test_the_tree_has_children_below_the_owner_of_their_scope():
+    parent = Tasklet(0x3000, "parent", BLOCKED, wait=Wait("join"), frames=WORK)
+    children = workers(2)
+    for child in children:
+        child.parent = 0x3000
+    lines = render.tree(process(*children, parent)).splitlines()
+    at = next(n for n, line in enumerate(lines) if "parent" in line)
+    assert lines[at].startswith("   └─ parent (0x3000)")
+    assert lines[at + 1].startswith(
+        "      └─ 2 × worker (0x2000): blocked for 1.0 s, receive on channel 0x50 in worker()"
+    )
+
+
+def test_parents_in_a_circle_and_deep_ones_are_shown():
+    one, two = workers(2)
+    one.parent, two.parent = two.id, one.id
+    assert render.tree(process(one, two)).count("worker (0x200") == 2
+    deep = workers(3000)
+    for child, parent in zip(deep[1:], deep, strict=False):
+        child.parent = parent.id
+    assert render.tree(process(*deep), each=True).count("worker (0x") == 3000
+
+
+def test_stacks_are_counted_and_have_the_innermost_call_first():
+    text = render.stacks(process(*workers(7)))
+    assert "7 × worker: blocked for 6.0 s, receive on channel 0x50\n" in text
+    assert "  tasklets 0x2000, 0x2001, 0x2002, 0x2003, 0x2004 and 2 more\n" in text
+    assert text.index("/server.py:34") < text.index("/srv/server.py:90")
+
+
+def test_one_tasklet_by_its_id():
+    wanted = workers(3)
+    wanted[1].wait.wakers = (Waker("tasklet", "feeder (0x1000) refers to the channel", 0x1000),)
+    text = render.stacks(process(*wanted), tasklet=0x2001)
+    assert "worker (0x2001): blocked" in text and "0x2002" not in text
+    assert "could be woken by:\n    feeder (0x1000) refers to the channel" in text
+    with pytest.raises(LookupError, match="no tasklet 0x9999"):
+        render.stacks(process(), tasklet=0x9999)
+
+
+def test_cycles_and_what_could_not_be_read_are_in_every_text():
+    cycle = Cycle([Step(0x1, "a", "lock 0x5, which the next one holds", 0x2), Step(0x2, "b", "lock 0x6", 0x1)])
+    found = process(cycles=[cycle], problems=["the stack of 0x77"])
+    for text in (render.table(found, width=50), render.tree(found, width=50), render.stacks(found)):
+        assert text.splitlines()[1] == "DEADLOCK: 2 tasklets wait for each other and never go on:"
+        assert "  a (0x1) waits for lock 0x5, which the next one holds\n" in text
+        assert text.endswith("not read: the stack of 0x77\n")
+
+
+def test_names_cannot_write_to_the_terminal():
+    evil = Tasklet(0x2000, "\x1b[2Jname", NEW, frames=(Frame("f", "\x1b]0;title\x07.py", 1, (("x", "'\n'"),)),))
+    for text in (render.table(process(evil)), render.tree(process(evil)), render.stacks(process(evil))):
+        assert "\x1b" not in text and "\x07" not in text and "\\x1b" in text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, ""),
+        (0.0, "0 ms"),
+        (0.35, "350 ms"),
+        (12.34, "12.3 s"),
+        (300, "5.0 min"),
+        (7560, "2.1 h"),
+        (302400, "3.5 d"),
+    ],
+)
+def test_durations(seconds, text):
+    assert render.duration(seconds) == text
