@@ -149,6 +149,22 @@ def group(tasklets: Iterable[Tasklet], key: Callable[[Tasklet], object]) -> list
     return list(groups.values())
 
 
+def _group_alike(tasklets: Iterable[Tasklet], key: Callable[[Tasklet], object]) -> list[list[Tasklet]]:
+    """group() for a key that looks at nothing which is of one tasklet alone.
+
+    A hundred thousand share few stacks and waits: comparing those by identity first asks for few keys.
+    """
+    groups: dict[object, list[Tasklet]] = {}
+    same: dict[object, list[Tasklet]] = {}
+    for t in tasklets:
+        part = (t.name, t.state, id(t.frames), id(t.wait), t.parent, t.main, t.atomic, id(t.tasks))
+        found = same.get(part)
+        if found is None:
+            found = same[part] = groups.setdefault(key(t), [])
+        found.append(t)
+    return list(groups.values())
+
+
 def alike(tasklet: Tasklet) -> object:
     """What tasklets of one row have in common. Those that wait at different channels for the same thing are alike."""
     wait = tasklet.wait
@@ -252,7 +268,7 @@ def _names(process: Process) -> dict[int, str]:
 
 
 def _rows(scheduler: Scheduler, each: bool) -> list[list[Tasklet]]:
-    return [[tasklet] for tasklet in scheduler.tasklets] if each else group(scheduler.tasklets, alike)
+    return [[tasklet] for tasklet in scheduler.tasklets] if each else _group_alike(scheduler.tasklets, alike)
 
 
 def _longest_wait(tasklets: Sequence[Tasklet]) -> float | None:
@@ -264,7 +280,7 @@ def _common_wait(tasklets: Sequence[Tasklet]) -> str:
     first = tasklets[0].wait
     if first is None or len(tasklets) == 1:
         return waits_for(first)
-    waits = [tasklet.wait for tasklet in tasklets if tasklet.wait is not None]
+    waits = list({id(tasklet.wait): tasklet.wait for tasklet in tasklets if tasklet.wait is not None}.values())
     dues = [wait.due for wait in waits if wait.due is not None]
     places = {wait.address for wait in waits}
     text = first.text
@@ -400,7 +416,12 @@ def _level(
     tasklets: list[Tasklet], below: dict[int | None, list[Tasklet]], each: bool, prefix: str
 ) -> list[tuple[str, bool, list[Tasklet]]]:
     """The groups of one level, the last first. Tasklets with others below them are in no group."""
-    whole = group(tasklets, lambda t: t.id if each or t.id in below or t.tasks else alike(t))
+    alone = [t for t in tasklets if each or t.id in below or t.tasks]
+    whole = (
+        group(tasklets, lambda t: t.id if each or t.id in below or t.tasks else alike(t))
+        if alone
+        else _group_alike(tasklets, alike)
+    )
     return [(prefix, number == len(whole) - 1, each_group) for number, each_group in enumerate(whole)][::-1]
 
 
@@ -437,7 +458,9 @@ def _stacks(process: Process, each: bool, wanted: int | None) -> Iterator[str]:
         if thread.scheduler is None or (thread.frames and wanted is None and thread.scheduler.current is None):
             yield from _frame_lines(thread.frames)
         for same in (
-            [[t] for t in tasklets] if each else group(tasklets, lambda t: (t.frames, t.state, t.wait and t.wait.kind))
+            [[t] for t in tasklets]
+            if each
+            else _group_alike(tasklets, lambda t: (t.frames, t.state, t.wait and t.wait.kind))
         ):
             yield ""
             yield from _stack(same)

@@ -44,6 +44,7 @@
 #define BACKEND "greenlet"
 #define MODULE_INIT PyInit__greenlet
 #endif
+#include "layout.c"
 
 /* Let the next in line run. `given` (borrowed) is shown as tempval meanwhile and returned, unless others set another; NULL: the current
    tasklet is returned. A new reference, or NULL with an exception set. Inlined always: see scheduler_switch. */
@@ -346,6 +347,7 @@ MODULE_INIT(void)
                                            "which subinterpreters share");
         return NULL;
     }
+    layout_complete(roamlet_layout.numbers, roamlet_layout.head.numbers);
     if (switch_module_init() < 0 || PyType_Ready(&Select_Type) < 0 || (module = PyModule_Create(&core_module)) == NULL)
         return NULL;
     for (PyTypeObject *const *type = types; *type != NULL && module != NULL; type++)

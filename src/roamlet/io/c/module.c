@@ -17,6 +17,7 @@
 #include "socket.c"
 #include "transfer.c"
 #include "connect.c"
+#include "layout.c"
 
 /* ---- the socket's type ---- */
 

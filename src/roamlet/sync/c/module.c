@@ -14,6 +14,7 @@ static PyObject *Deadlock, *TaskletExit, *Cancelled, *CancelScope; /* of roamlet
 #include "simple_queue.c"
 #include "queue.c"
 #include "queue_type.c"
+#include "layout.c"
 
 static PyObject *
 native_wait_for_signals(PyObject *Py_UNUSED(module), PyObject *on)

@@ -37,5 +37,11 @@ frame_unit(_PyInterpreterFrame *frame)
     return frame->prev_instr - _PyCode_CODE(frame_code(frame));
 }
 
+/* For layout.c: where a suspended tasklet keeps its innermost frame, and a thread state the running one. */
+#define SAVED_FRAME_LAYOUT LAYOUT_AT("task.cframe", Tasklet, sw.fields.version.cframe)
+#define RUNNING_FRAME_LAYOUT                                                                                              \
+    LAYOUT_AT("tstate.cframe", PyThreadState, cframe), LAYOUT_AT("cframe.frame", _PyCFrame, current_frame),               \
+        LAYOUT_AT("frame.code", _PyInterpreterFrame, f_code), LAYOUT_AT("frame.instr", _PyInterpreterFrame, prev_instr)
+
 /* A call's operands are (NULL, callable) or (method, self), then the arguments. */
 #define CALLABLE_BELOW_SELF 0

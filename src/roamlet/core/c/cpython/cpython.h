@@ -40,6 +40,7 @@
 #include "running_loop.h"
 #include "watch.h"
 #include "snapshot.h"
+#include "layout.h"
 
 /* The exception being raised, as one normalised object: a new reference, or NULL when none is set. */
 static inline PyObject *

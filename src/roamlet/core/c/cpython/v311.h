@@ -1,5 +1,7 @@
 /* CPython 3.11: frames hang off a _PyCFrame on the C stack; one recursion counter; entry frames are on the data stack. */
 #include "before_314.h"
+#undef _PyGC_FINALIZED /* defined for those who do not include pycore_gc.h */
+#include "internal/pycore_runtime.h"
 
 /* What was given a public name in 3.12. */
 #define PyUnstable_Eval_RequestCodeExtraIndex _PyEval_RequestCodeExtraIndex
@@ -12,6 +14,10 @@
 #define NO_TRACED_EVENT 0
 #define ENTRY_FRAMES_ON_C_STACK 0
 #define CFRAME_IS_TRACED 1
+#define ENTRY_FRAME_OWNER 255 /* for layout.c: from this one on, a frame is no Python function's */
+#define CODE_TAGS 0
+#define GIL_LAYOUT
+#define GIL_ADDRESSES {"gil_holder", &_PyRuntime.gilstate.tstate_current}, /* a thread state */
 
 typedef struct {
     _PyCFrame *cframe;

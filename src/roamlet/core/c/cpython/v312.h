@@ -2,6 +2,11 @@
 #include "before_314.h"
 
 #define C_CALL_LIMIT C_RECURSION_LIMIT
+#define ENTRY_FRAME_OWNER FRAME_OWNED_BY_CSTACK /* for layout.c: from this one on, a frame is no Python function's */
+#define CODE_TAGS 0
+/* A bit field of `_status`: initialized, bound, unbound, bound_gilstate, active. */
+#define GIL_LAYOUT LAYOUT_AT("tstate.gil", PyThreadState, _status), {"tstate.gil_mask", 16}, {"tstate.gil_value", 16},
+#define GIL_ADDRESSES
 
 typedef struct {
     _PyCFrame *cframe;

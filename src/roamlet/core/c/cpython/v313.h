@@ -2,6 +2,11 @@
 #include "before_314.h"
 
 #define C_CALL_LIMIT Py_C_RECURSION_LIMIT
+#define ENTRY_FRAME_OWNER FRAME_OWNED_BY_CSTACK /* for layout.c: from this one on, a frame is no Python function's */
+#define CODE_TAGS 0
+/* 1 is _Py_THREAD_ATTACHED. */
+#define GIL_LAYOUT LAYOUT_AT("tstate.gil", PyThreadState, state), {"tstate.gil_mask", 255}, {"tstate.gil_value", 1},
+#define GIL_ADDRESSES
 
 typedef struct {
     struct _PyInterpreterFrame *frame;

@@ -30,6 +30,11 @@
 #define NO_TRACED_EVENT (-1)
 #define ENTRY_FRAMES_ON_C_STACK 1
 #define C_STACK_MEASURED 1
+#define ENTRY_FRAME_OWNER FRAME_OWNED_BY_INTERPRETER /* for layout.c: from this one on, a frame is no Python function's */
+#define CODE_TAGS Py_TAG_BITS
+/* 1 is _Py_THREAD_ATTACHED. */
+#define GIL_LAYOUT LAYOUT_AT("tstate.gil", PyThreadState, state), {"tstate.gil_mask", 255}, {"tstate.gil_value", 1},
+#define GIL_ADDRESSES
 #ifndef FRAMES_END
 #define FRAMES_END(tstate) NULL
 #define FRAME_IS_END(frame) false

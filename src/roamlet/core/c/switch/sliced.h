@@ -28,6 +28,12 @@ typedef struct {
     bool veiled;          /* generators in its frames are marked: see visit.c */
 } SwitchState;
 
+/* For layout.c: the frames of a tasklet: where they begin, and where its slice is. */
+#define SWITCH_LAYOUT                                                                                                     \
+    SAVED_FRAME_LAYOUT, LAYOUT_AT("task.chunk", Tasklet, sw.chunk), LAYOUT_AT("task.sp", Tasklet, sw.stack.sp),           \
+        LAYOUT_AT("task.base", Tasklet, sw.stack.base), LAYOUT_AT("task.buffer", Tasklet, sw.stack.buffer),               \
+        LAYOUT_AT("task.length", Tasklet, sw.stack.length),
+
 #define CHUNK_CLASSES 6
 
 typedef struct RootChunk RootChunk;

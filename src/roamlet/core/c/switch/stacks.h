@@ -24,6 +24,9 @@ typedef struct {
     SanitizedStack sanitized;
 } SwitchState;
 
+/* For layout.c: the frames of a tasklet. */
+#define SWITCH_LAYOUT SAVED_FRAME_LAYOUT, LAYOUT_AT("task.chunk", Tasklet, sw.chunk),
+
 typedef struct {
     VersionThread version;
     Stack *warm; /* free stacks whose pages are still there */

@@ -1,0 +1,184 @@
+"""What `ps`, `pstree` and `stacks` have in common: which process is looked at, on which machine, and how the result is written."""
+
+import argparse
+import json
+import re
+import shutil
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import IO, TYPE_CHECKING, Any
+
+from roamlet._escapes import print_escaped
+from roamlet.cli._errors import UsageError
+from roamlet.cli.output.outcomes import FAILED, Lines, Style, carry_out
+from roamlet.cli.output.progress import Progress
+from roamlet.cli.reaching.inventory import Host
+from roamlet.cli.reaching.options import add_hosts, add_limits, add_way, check_limits, hops, inventory_of, targets_of
+
+if TYPE_CHECKING:
+    from roamlet.diagnose.model import Process
+
+Render = Callable[["Process", int | None], str]
+
+ON_A_HOST = re.compile(r"(?P<host>.+):(?P<pid>\d+)")
+
+EPILOG = """\
+The process runs nothing for it, and need not be prepared: one that hangs in C code, or never gives up the GIL, is seen too. It is
+stopped only while it runs, for milliseconds. It has to be one of the same user; the message says what helps otherwise.
+
+  roamlet {command} 4711
+  roamlet {command} --core core.4711 --exe /usr/bin/python3.12
+  roamlet {command} web01:4711
+  roamlet {command} -H 'web[01-20]' --name worker
+
+Exit code: 0 all was read, 1 something was not, 3 hosts out of reach, 64 the command line is wrong."""
+
+
+def add_parser_of(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, what: str, description: str
+) -> argparse.ArgumentParser:
+    """Declare one of the three commands with the options that all of them have."""
+    parser = commands.add_parser(
+        name,
+        help=what,
+        description=description,
+        epilog=EPILOG.format(command=name),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "process", metavar="PID | HOST:PID", nargs="?", help="the process, on this machine or on another one"
+    )
+    parser.add_argument("--core", metavar="FILE", help="read a core file instead of a process")
+    parser.add_argument("--exe", metavar="PYTHON", help="with --core: the program's file, if it is not where it was")
+    parser.add_argument("--name", metavar="TEXT", help="every process with TEXT in its command line that uses roamlet")
+    add_hosts(parser)
+    add_way(parser)
+    add_limits(parser)
+    parser.add_argument("--each", action="store_true", help="a line for each tasklet, also where many are alike")
+    parser.add_argument(
+        "--locals", action="store_true", help="with --json, and in stacks: local variables too, shortened"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object per process, for other programs")
+    return parser
+
+
+def see(options: argparse.Namespace, render: Render, out: IO[str] | None = None) -> int:
+    """Look at what the options name, write it by `render`, and return the exit code. Raises UsageError."""
+    out = out or sys.stdout
+    _check(options)
+    if options.hosts is not None or (options.process or "").count(":"):
+        return _see_remote(options, render, out)
+    # Inside: loading what reads takes longer than all of `roamlet --help`.
+    from roamlet.diagnose.outside import CannotRead, read_core, read_process
+    from roamlet.diagnose.outside.finding import find_processes
+
+    if options.core is not None:
+        reads: list[tuple[str, Callable[[], Process]]] = [
+            (options.core, lambda: read_core(options.core, options.exe, with_locals=options.locals))
+        ]
+    else:
+        pids = [int(options.process)] if options.process is not None else find_processes(options.name)
+        reads = [(f"process {pid}", partial(read_process, pid, with_locals=options.locals)) for pid in pids]
+        if not reads:
+            named = f" with {options.name!r} in its command line" if options.name else ""
+            print_escaped(
+                f"roamlet {options.roamlet_command}: no process of this machine that may be looked at uses roamlet{named}",
+                sys.stderr,
+            )
+            return FAILED
+    status = 0
+    for index, (what, read) in enumerate(reads):
+        try:
+            process = read()
+        except CannotRead as error:
+            text = str(error)
+            print_escaped(
+                f"roamlet {options.roamlet_command}: {text if what in text else f'{what}: {text}'}", sys.stderr
+            )
+            status = FAILED
+            continue
+        _write(process, options, render, out, first=index == 0)
+    return status
+
+
+def _check(options: argparse.Namespace) -> None:
+    named = [options.process is not None, options.core is not None, options.name is not None]
+    if sum(named) > 1:
+        raise UsageError("give one of PID, --core and --name")
+    if options.exe is not None and options.core is None:
+        raise UsageError("--exe is the Python of a core file: give --core FILE too")
+    if options.core is not None and options.hosts is not None:
+        raise UsageError("--core reads a file of this machine: leave out -H, or use `roamlet get` to fetch it")
+    if options.hosts is None and options.process is not None:
+        found = ON_A_HOST.fullmatch(options.process)
+        if not options.process.isdigit() and not found:
+            raise UsageError(
+                f"{options.process!r} is no PID: give its number, or HOST:PID; `--name {options.process}` looks for it"
+            )
+        if len(found["pid"] if found else options.process) > 10:
+            raise UsageError(f"{options.process!r} is no PID: the number is too large")
+    if options.hosts is not None and (options.process is not None or options.name is None):
+        raise UsageError(
+            "-H looks on all of its hosts for processes by --name TEXT; one process of one host is HOST:PID"
+        )
+    if not any(named) and options.roamlet_command != "ps":
+        raise UsageError(
+            f"name a process: roamlet {options.roamlet_command} PID; `roamlet ps` lists those that use roamlet"
+        )
+    check_limits(options)
+
+
+def _write(process: "Process", options: argparse.Namespace, render: Render, out: IO[str], *, first: bool) -> None:
+    if options.json:
+        print(json.dumps(process.to_json()), file=out)
+        return
+    if not first:
+        print(file=out)
+    width = shutil.get_terminal_size().columns if out.isatty() else None
+    print_escaped(render(process, width), out, end="")
+    print_escaped(f"read {process.how}", sys.stderr)
+
+
+def _see_remote(options: argparse.Namespace, render: Render, out: IO[str]) -> int:
+    # Inside: as in see().
+    from roamlet.diagnose.model import Process
+    from roamlet.diagnose.outside import travelling
+
+    request: dict[str, Any] = {"pid": None, "name": options.name, "locals": options.locals}
+    words = options.hosts
+    if words is None:
+        found = ON_A_HOST.fullmatch(options.process)
+        assert found is not None
+        words, request["pid"] = [found["host"]], int(found["pid"])
+    inventory = inventory_of(options)
+    targets = targets_of(words, options, inventory)
+    look, sources = travelling.function(), travelling.sources()
+    progress = Progress(len(targets), sys.stderr)
+    failed = False
+
+    def text(found: list[dict[str, Any]]) -> str:
+        parts = []
+        for each in found:
+            try:
+                shown = (
+                    render(Process.from_json(each["tree"]), None) if "tree" in each else f"not read: {each['error']}"
+                )
+            except ValueError as error:
+                shown = f"not read: {error}"
+            parts.append(shown.rstrip("\n"))
+        return "\n" + "\n\n".join(parts) if parts else "no such process that may be looked at uses roamlet"
+
+    style = Style(text, lambda found: {"processes": found}, as_json=options.json)
+    with hops(options, inventory) as way:
+
+        def work(target: Host) -> Any:
+            nonlocal failed
+            with progress.through(target.name, way.opened(target, Lines(progress))) as context:
+                found = context.call(look, (sources, request), timeout=options.timeout)
+            failed = failed or not found or any("error" in each for each in found)
+            return found
+
+        status = carry_out(targets, work, out, style, options.at_once, progress)
+    return status or (FAILED if failed else 0)

@@ -1,0 +1,189 @@
+"""The model of what a Reader has walked through. What is read besides, names and code with its lines, does not change."""
+
+from roamlet.diagnose import model
+from roamlet.diagnose.outside.reader import NEW, RECEIVES, RUNS, SENDS, STARTED, Reader, State, Thread
+from roamlet.diagnose.outside.shapes import Key
+
+KINDS = {
+    "Lock": model.LOCK,
+    "RLock": model.LOCK,
+    "Condition": model.CONDITION,
+    "Semaphore": model.SEMAPHORE,
+    "BoundedSemaphore": model.SEMAPHORE,
+    "Event": model.EVENT,
+    "SimpleQueue": model.QUEUE,
+}
+
+Fields = tuple[int, ...]  # of a tasklet, as the reader has them
+
+
+class Description:
+    """Makes the model. `now`: on the monotonic clock, in ns; None: not known, as in a core file.
+
+    Equal stacks and equal waits are one object each, so that they are compared by identity.
+    """
+
+    def __init__(self, reader: Reader, now: int | None) -> None:
+        clock = reader.addresses.get("test_clock")
+        self._reader, self._objects, self._at = reader, reader.objects, reader.at
+        self._trying = reader.problems.trying
+        # A clock of a test's own is not to be compared with the machine's.
+        self._now = None if clock is None or reader.memory.word(clock) else now
+        self._stacks: dict[Key, model.Stack] = {(): ()}
+        self._waits: dict[tuple[int, int, int], model.Wait] = {}
+        self._names: dict[int, str] = {}
+
+    def add_to(self, process: model.Process) -> None:
+        """Put threads, tasklets and problems into `process`. Raises what DAMAGED lists, unless the reader is lenient."""
+        reader = self._reader
+        by_state = {thread.fields["tstate"]: thread for thread in reader.threads}
+        states = dict(reader.states)
+        for tstate in by_state.keys() - states.keys():  # where the list of thread states is damaged
+            otherwise = State(0, 0, None, (), [])
+            states[tstate] = self._trying("a thread state", otherwise, reader.thread_state, tstate)
+        for tstate, state in states.items():
+            thread = model.Thread(id=state.thread_id, native_id=state.native_id or None, holds_gil=state.gil)
+            thread.main = state.native_id == process.pid
+            walked = by_state.get(tstate)
+            if walked is None:
+                thread.frames = self._stack(state.key, state.frames)
+            else:
+                thread.service = bool(walked.fields["service"])
+                thread.scheduler = self._scheduler(walked)
+            process.threads.append(thread)
+        process.threads.sort(key=lambda thread: (not thread.main, thread.native_id or 0))
+        process.problems += reader.problems
+        if reader.threads and not reader.sees_suspended:
+            process.problems.append(
+                f"the backend {reader.table.backend} hides the stacks of suspended tasklets from other processes: where they wait "
+                "is not known"
+            )
+
+    def _scheduler(self, thread: Thread) -> model.Scheduler:
+        fields, now = thread.fields, self._now
+        tasklets = self._tasklets(thread)
+        found = model.Scheduler(tasklets, None, bool(fields["idle"]), len(thread.ring), len(thread.timers))
+        if not found.idle:
+            found.current = fields["current"] or None
+        found.descriptors = sum(t.wait is not None and t.wait.descriptor is not None for t in tasklets)
+        if now is not None:
+            found.next_timer = (min(thread.timers.values()) - now) / 1e9 if thread.timers else None
+            found.tick = max(now - fields["last_tick"], 0) / 1e9 if fields["last_tick"] else None
+        return found
+
+    def _tasklets(self, thread: Thread) -> list[model.Tasklet]:
+        at, main, parents, keys, names = self._at, thread.fields["main"], self._reader.parents, thread.keys, self._names
+        blocked, function, preempted, atomic = (at[name] for name in ("blocked", "function", "preempted", "atomic"))
+        by_key = dict[int, model.Stack]()  # by identity: hashing a key takes longer than all the rest
+        with_locals, current, tasklets = self._reader.with_locals, thread.fields["current"], list[model.Tasklet]()
+        for t, task in thread.in_order():
+            wait = None
+            if not task[blocked]:
+                state = self._state(thread, t, task)
+                if state is None:
+                    continue
+            elif task[blocked] == RUNS:
+                state = model.IN_RUN
+            else:
+                state, wait = model.BLOCKED, self._wait(thread, t, task)
+            key, called = keys.get(t, ()), task[function]
+            frames = None if with_locals else by_key.get(id(key))
+            if frames is None:
+                frames = by_key[id(key)] = self._stack(key, thread.frames.get(t, []))
+            name = "main" if t == main else names.get(called)
+            if name is None:
+                name = names[called] = self._trying(f"the name of {t:#x}", "?", self._objects.function_name, called)
+            if called == 0 and t != main and frames:  # it has dropped its function, in whose frame it still is
+                name = frames[-1].function
+            tasklet = model.Tasklet(t, name, state, t == main, wait, frames=frames)
+            if t in parents:
+                tasklet.parent, tasklet.scope = parents[t]
+            if task[preempted] and t != current:
+                tasklet.preempted = True
+            tasklet.atomic = task[atomic]
+            tasklets.append(tasklet)
+        return tasklets
+
+    def _state(self, thread: Thread, t: int, task: Fields) -> str | None:
+        """Of a tasklet that waits for nothing; None for one that has ended."""
+        state, current, idle = task[self._at["state"]], t == thread.fields["current"], thread.fields["idle"]
+        if state == NEW:
+            return model.NEW if t in thread.ring else model.PAUSED
+        if state != STARTED:
+            return None
+        if current and not idle:
+            return model.RUNNING
+        if t in thread.ring:
+            return model.RUNNABLE
+        # One that has ended may be current: its thread sleeps on its C stack then.
+        return None if current and t != thread.fields["main"] else model.PAUSED
+
+    # ---- waits ----
+
+    def _wait(self, thread: Thread, t: int, task: Fields) -> model.Wait:
+        at = self._at
+        place = task[at["blocked"]], task[at["waiting_on"]], task[at["queue"]]
+        due = None if self._now is None or t not in thread.timers else (thread.timers[t] - self._now) / 1e9
+        wait = self._waits.get(place) if due is None else None
+        if wait is None:
+            wait = self._trying(f"what {t:#x} waits for", model.Wait(model.OTHER), self._new_wait, *place)
+            wait.due = due
+            if due is None:
+                self._waits[place] = wait
+        return wait
+
+    def _new_wait(self, blocked: int, at: int, queue: int) -> model.Wait:
+        if at == 0:
+            return model.Wait(model.TIMER)
+        found, others = self._reader.waits[at], self._reader.waiting[at] - 1
+        kind = found["kind"]
+        if blocked in (RECEIVES, SENDS):
+            return model.Wait(model.RECEIVE if blocked == RECEIVES else model.SEND, "channel", at, others=others)
+        if kind == "select":
+            return model.Wait(model.SELECT, "", at, channels=found["channels"])
+        if kind == "Waiter":
+            return model.Wait(model.WAKEUP, "core.Waiter", at, others=others)
+        if kind == "Descriptor":
+            direction = model.WRITE if queue == at + self._reader.numbers["Descriptor.write"] else model.READ
+            return model.Wait(direction, f"descriptor {found['fd']}", at, descriptor=found["fd"], others=others)
+        if kind == "ModuleLock":
+            owner = self._tasklet_of(found["owner"])
+            return model.Wait(model.IMPORT, f"module {found['name']}", at, owner=owner, others=others)
+        name = self._objects.type_name(found["type"]) if found["type"] else "an object"
+        own = self._objects.types.get(found["type"])  # else it is of a class derived from it
+        if kind in KINDS:
+            return model.Wait(KINDS[kind], f"sync.{own}" if own else name, at, owner=found.get("owner"), others=others)
+        return model.Wait(model.OTHER, name, at, others=others)
+
+    def _tasklet_of(self, owner: int | None) -> int | None:
+        """The tasklet that holds a module's lock: the owner is a thread's id where that is its main tasklet."""
+        for thread in self._reader.threads:
+            state = self._reader.states.get(thread.fields["tstate"])
+            if state is not None and state.thread_id == owner:
+                return thread.fields["main"]
+        return owner
+
+    # ---- stacks ----
+
+    def _stack(self, key: Key, frames: list[int]) -> model.Stack:
+        if self._reader.with_locals:
+            return self._new_stack(key, frames)
+        if key not in self._stacks:
+            self._stacks[key] = self._new_stack(key, frames)
+        return self._stacks[key]
+
+    def _new_stack(self, key: Key, frames: list[int]) -> model.Stack:
+        objects, made = self._objects, list[model.Frame]()
+        for index in range(0, len(key), 2):
+            code = key[index]
+            where = self._trying(f"a frame's code at {code:#x}", ("?", "?", None), objects.place, code, key[index + 1])
+            if where is None:
+                if made or index + 2 < len(key):
+                    continue
+                where = objects.beginning(code)  # the only one: a tasklet that begins just now
+            found = None
+            if self._reader.with_locals and index // 2 < len(frames):
+                values = self._trying(f"the locals of {where[0]}", {}, objects.locals, frames[index // 2], code)
+                found = tuple(values.items())
+            made.append(model.Frame(where[0], where[1], where[2], found))
+        return tuple(made)

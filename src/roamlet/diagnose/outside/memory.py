@@ -1,0 +1,265 @@
+"""Somebody else's memory, read in blocks, each of them once. Where the bytes come from is a Source: a process or a core file."""
+
+import bisect
+import ctypes
+import os
+import re
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from roamlet.diagnose.outside.errors import CannotRead, Torn
+
+Buffers = list[tuple[int, bytearray]]  # addresses, and what is filled with the bytes from there on
+
+WORD = struct.Struct("<Q")
+LONGEST_READ = 1 << 24  # bytes; nothing that is looked at is longer
+IOVECS = 1024  # the kernel's limit for one call
+
+
+class Mapping(NamedTuple):
+    """A range of addresses that can be read."""
+
+    start: int
+    end: int
+    path: str  # of the mapped file; "" for none
+    writable: bool
+
+
+class Source:
+    """What has bytes at addresses. `mappings` are sorted."""
+
+    mappings: list[Mapping]
+    starts: list[int]
+
+    def set_mappings(self, mappings: Iterable[Mapping]) -> None:
+        """Take these, in any order."""
+        self.mappings = sorted(mappings)
+        self.starts = [mapping.start for mapping in self.mappings]
+
+    def pieces(self, low: int, high: int) -> Iterator[tuple[int, int]]:
+        """The mapped parts of [low, high)."""
+        for index in range(max(bisect.bisect_right(self.starts, low) - 1, 0), len(self.mappings)):
+            mapping = self.mappings[index]
+            if mapping.start >= high:
+                return
+            if mapping.end > low:
+                yield max(mapping.start, low), min(mapping.end, high)
+
+    def plan(self, buffers: Buffers) -> Callable[[], None]:
+        """A function that fills the buffers with what is there when it is called. What is not mapped is left as it is.
+
+        All that takes time is done here, so that the function can be called while a process is stopped.
+        """
+        raise NotImplementedError
+
+
+class Memory:
+    """The blocks of a source that were read so far, each of 2**shift bytes. `late` counts those read since it was set to 0."""
+
+    def __init__(self, source: Source, shift: int) -> None:
+        self.source = source
+        self.shift = shift
+        self.size = 1 << shift
+        self.mask = self.size - 1
+        self.blocks: dict[int, bytearray] = {}
+        self.late = 0
+
+    def read(self, address: int, size: int) -> bytes | bytearray:
+        """The bytes at an address. Raises Torn where nothing is mapped."""
+        at, block = address & self.mask, self.blocks.get(address >> self.shift)
+        if block is None:
+            block = self._fetch(address >> self.shift)
+        if at + size <= self.size:
+            return block[at : at + size]
+        if size > LONGEST_READ:
+            raise Torn(f"{size} bytes at {address:#x}")
+        parts = bytearray(block[at:])
+        while len(parts) < size:
+            number = (address + len(parts)) >> self.shift
+            known = self.blocks.get(number)
+            parts += (known if known is not None else self._fetch(number))[: size - len(parts)]
+        return parts
+
+    def word(self, address: int) -> int:
+        """The pointer, or the unsigned 64-bit number, at an address."""
+        at, block = address & self.mask, self.blocks.get(address >> self.shift)
+        if block is None or at > self.size - 8:
+            return int.from_bytes(self.read(address, 8), "little")
+        return int(WORD.unpack_from(block, at)[0])
+
+    def signed(self, address: int, size: int) -> int:
+        """The signed number of so many bytes at an address."""
+        return int.from_bytes(self.read(address, size), "little", signed=True)
+
+    def text(self, address: int, longest: int = 200) -> str:
+        """The C string at an address."""
+        data = bytearray()
+        while len(data) < longest and b"\0" not in data:  # not further than it is mapped
+            data += self.read(address + len(data), 16)
+        return data.partition(b"\0")[0].decode("utf-8", "replace")
+
+    def prefetch(self, addresses: Iterable[int]) -> None:
+        """Read the blocks of these addresses with few calls; those that are not mapped are left out."""
+        shift, blocks = self.shift, self.blocks
+        wanted = {address >> shift for address in addresses}.difference(blocks)
+        new = [
+            (number << shift, bytearray(self.size))
+            for number in sorted(wanted)
+            if any(True for _ in self.source.pieces(number << shift, (number + 1) << shift))
+        ]
+        if new:
+            self.source.plan(new)()
+            blocks.update((address >> shift, block) for address, block in new)
+            self.late += len(new)
+
+    def known(self) -> Buffers:
+        """All that was read, to be read again."""
+        return [(number << self.shift, block) for number, block in self.blocks.items()]
+
+    def _fetch(self, number: int) -> bytearray:
+        low, high = number << self.shift, (number + 1) << self.shift
+        if not any(True for _ in self.source.pieces(low, high)):
+            raise Torn(f"nothing is mapped at {low:#x}")
+        block = bytearray(self.size)
+        self.source.plan([(low, block)])()
+        self.blocks[number] = block
+        self.late += 1
+        return block
+
+
+# ---- a process ----
+
+LINE = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) r(.).. \S+ \S+ \d+ *(.*)$", re.MULTILINE)
+NOT_MEMORY = ("[vvar]", "[vvar_vclock]", "[vsyscall]")
+
+
+class ProcessSource(Source):
+    """A process of this machine, which may run meanwhile. Raises CannotRead when it is not to be read, or has ended."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.calls = 0
+        self.look()
+        self._readv = getattr(ctypes.CDLL(None, use_errno=True), "process_vm_readv", None)  # None: a libc that lacks it
+
+    def look(self) -> None:
+        """Read anew what is mapped."""
+        try:
+            with open(f"/proc/{self.pid}/maps") as lines:
+                text = lines.read()
+        except OSError as error:
+            raise explained(error, self.pid) from None
+        self.set_mappings(
+            Mapping(int(start, 16), int(end, 16), path, mode == "w")
+            for start, end, mode, path in LINE.findall(text)
+            if path not in NOT_MEMORY
+        )
+        if not self.mappings:  # a zombie's, or a kernel thread's
+            raise CannotRead(f"process {self.pid} has no memory: it has ended, or is a part of the kernel")
+
+    def plan(self, buffers: Buffers) -> Callable[[], None]:
+        local, remote, sizes = [], [], []
+        for address, buffer in buffers:
+            here = ctypes.addressof(ctypes.c_char.from_buffer(buffer)) - address
+            for low, high in self.pieces(address, address + len(buffer)):
+                local += [here + low, high - low]
+                remote += [low, high - low]
+                sizes.append(high - low)
+        calls = []
+        for first in range(0, len(sizes), IOVECS):
+            part = sizes[first : first + IOVECS]
+            words = ctypes.c_uint64 * (2 * len(part))
+            calls.append(
+                (words(*local[2 * first :][: 2 * len(part)]), words(*remote[2 * first :][: 2 * len(part)]), part)
+            )
+
+        def fill() -> None:
+            for call in calls:
+                (self._by_call if self._readv is not None else self._by_file)(*call)
+
+        fill.buffers = buffers  # type: ignore[attr-defined]  # must live as long as their addresses are used
+        return fill
+
+    def _by_call(
+        self, local: "ctypes.Array[ctypes.c_uint64]", remote: "ctypes.Array[ctypes.c_uint64]", sizes: list[int]
+    ) -> None:
+        assert self._readv is not None
+        count, done = len(sizes), 0
+        while done < count:
+            at = 16 * done
+            got = self._readv(
+                self.pid,
+                ctypes.byref(local, at),
+                ctypes.c_ulong(count - done),
+                ctypes.byref(remote, at),
+                ctypes.c_ulong(count - done),
+                ctypes.c_ulong(0),
+            )
+            self.calls += 1
+            if got < 0:
+                number = ctypes.get_errno()
+                if number != 14:  # EFAULT: the first piece went away
+                    raise explained(OSError(number, os.strerror(number)), self.pid)
+                done += 1
+                continue
+            while done < count and got >= sizes[done]:
+                got -= sizes[done]
+                done += 1
+            if done < count:
+                done += 1  # this one went away, or a part of it
+
+    def _by_file(
+        self, local: "ctypes.Array[ctypes.c_uint64]", remote: "ctypes.Array[ctypes.c_uint64]", sizes: list[int]
+    ) -> None:
+        try:
+            with open(f"/proc/{self.pid}/mem", "rb", buffering=0) as file:
+                for index, size in enumerate(sizes):
+                    self.calls += 1
+                    try:
+                        data = os.pread(file.fileno(), size, remote[2 * index])
+                    except OSError as error:
+                        if error.errno not in (5, 14):  # EIO, EFAULT: it went away
+                            raise
+                        continue
+                    ctypes.memmove(local[2 * index], data, len(data))
+        except OSError as error:
+            raise explained(error, self.pid) from None
+
+
+def explained(error: OSError, pid: int) -> CannotRead:
+    """The error of a system call about a process, in words that help."""
+    if error.errno in (2, 3) or isinstance(error, ProcessLookupError):  # ENOENT, ESRCH
+        return CannotRead(f"there is no process {pid}, or it has ended meanwhile")
+    if error.errno not in (1, 13):  # EPERM, EACCES
+        return CannotRead(f"process {pid} cannot be read: {error.strerror}")
+    return CannotRead(f"process {pid} may not be read: {_what_helps(pid)}")
+
+
+def _what_helps(pid: int) -> str:
+    try:
+        owner = os.stat(f"/proc/{pid}").st_uid
+        with open(f"/proc/{pid}/status") as lines:
+            owner = int(next(line for line in lines if line.startswith("Uid:")).split()[1])
+    except (OSError, StopIteration, ValueError):
+        return "it has just ended"
+    if owner != os.geteuid():
+        return f"it is of another user (number {owner}). Run this as that user, or with sudo"
+    try:
+        with open("/proc/sys/kernel/yama/ptrace_scope") as file:
+            scope = file.read().strip()
+    except OSError:
+        scope = "0"
+    if scope == "1":
+        return (
+            "kernel.yama.ptrace_scope is 1, which lets a process be read by its parents alone. Run this with sudo, or once:"
+            " sudo sysctl kernel.yama.ptrace_scope=0"
+        )
+    if scope in ("2", "3"):
+        return f"kernel.yama.ptrace_scope is {scope}. " + (
+            "Run this with sudo" if scope == "2" else "Nothing may be read until the machine is booted with less"
+        )
+    return (
+        "it has raised its own privileges, or is in a container that this one may not look into. Run this with sudo, or in a"
+        " container with the capability SYS_PTRACE (docker run --cap-add SYS_PTRACE)"
+    )

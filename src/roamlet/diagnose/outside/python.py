@@ -1,0 +1,281 @@
+"""Python's own objects, read from memory: strings, types, code with its lines, and short texts of values."""
+
+import struct
+
+from roamlet.diagnose.outside.errors import Torn
+from roamlet.diagnose.outside.memory import Memory
+from roamlet.diagnose.outside.table import Table
+
+_DOUBLE = struct.Struct("<d")
+LONGEST_NAME = 20_000  # characters; a file's path has at most 4096
+LONGEST_VALUE = 60  # characters of a local variable that are shown
+LONGEST_NUMBER = 400  # digits of an int in memory
+MOST_LOCALS = 400
+MOST_ITEMS = 4
+MOST_BASES = 50
+ENCODINGS = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
+
+Place = tuple[str, str, int | None]  # function, file, line
+
+
+class Objects:
+    """Reads objects by the numbers of a table. What was read once is kept: names and code do not change while they live."""
+
+    def __init__(self, memory: Memory, table: Table) -> None:
+        self.memory, self.numbers = memory, table.numbers
+        self.python = table.python
+        self.types = {at: name[5:] for name, at in table.addresses.items() if name.startswith("type.")}
+        self.constants = {
+            table.addresses.get(name): text for name, text in (("none", "None"), ("true", "True"), ("false", "False"))
+        }
+        self._strings: dict[int, str] = {}
+        self._kinds: dict[int, str] = {}
+        self._names: dict[int, str] = {}
+        self._codes: dict[int, tuple[str, str, int, dict[int, int | None]]] = {}
+
+    def forget(self) -> None:
+        """Memory has changed."""
+        for kept in (self._strings, self._kinds, self._names, self._codes):
+            kept.clear()
+
+    def type_of(self, at: int) -> int:
+        """The address of an object's type."""
+        return self.memory.word(at + self.numbers["object.type"])
+
+    def kind(self, type_: int) -> str:
+        """The name that the table gives a type, or the first of its bases that it names; "" for none."""
+        if type_ not in self._kinds:
+            base = type_
+            for _ in range(MOST_BASES):
+                if base == 0 or base in self.types:
+                    break
+                base = self.memory.word(base + self.numbers["type.base"])
+            self._kinds[type_] = self.types.get(base, "")
+        return self._kinds[type_]
+
+    def type_name(self, type_: int) -> str:
+        """The name of a type as its repr has it; "object" where it is not to be read."""
+        try:
+            return self.memory.text(self.memory.word(type_ + self.numbers["type.name"])) or "object"
+        except Torn:  # a core file has no pages of the program's file
+            return "object"
+
+    def string(self, at: int) -> str:
+        """The str at an address."""
+        known = self._strings.get(at)
+        if known is not None:
+            return known
+        if self.type_of(at) != self._type("str"):
+            raise Torn(f"no str at {at:#x}")
+        length, state = (
+            self.memory.word(at + self.numbers["str.length"]),
+            self.memory.word(at + self.numbers["str.state"]) & 0xFFFFFFFF,
+        )
+        width = state >> self.numbers["str.width_bit"] & 7
+        compact, ascii_ = (state >> self.numbers[f"str.{which}_bit"] & 1 for which in ("compact", "ascii"))
+        if width not in ENCODINGS or not compact or length > LONGEST_NAME:
+            raise Torn(f"no str at {at:#x}")
+        data = self.memory.read(at + self.numbers["str.ascii_data" if ascii_ else "str.data"], length * width)
+        text = self._strings[at] = data.decode(ENCODINGS[width], "replace")
+        return text
+
+    def _type(self, name: str) -> int:
+        for at, known in self.types.items():
+            if known == name:
+                return at
+        raise Torn(f"the table has no type {name}")
+
+    # ---- code ----
+
+    def place(self, code: int, instruction: int) -> Place | None:
+        """Where an instruction of a code object is. None: before its first line, so that the frame is not a call yet."""
+        name, file, first, lines = self._code(code)
+        unit = (instruction - code - self.numbers["code.bytecode"]) // 2
+        return None if unit < first else (name, file, lines.get(unit))
+
+    def beginning(self, code: int) -> Place:
+        """Where the function of a code object begins."""
+        name, file, _, _ = self._code(code)
+        return name, file, self.memory.signed(code + self.numbers["code.first_line"], 4)
+
+    def _code(self, at: int) -> tuple[str, str, int, dict[int, int | None]]:
+        known = self._codes.get(at)
+        if known is not None:
+            return known
+        memory, numbers = self.memory, self.numbers
+        if self.type_of(at) != self._type("code"):
+            raise Torn(f"no code at {at:#x}")
+        name, file = (self.string(memory.word(at + numbers[f"code.{which}"])) for which in ("qualname", "filename"))
+        table = memory.word(at + numbers["code.lines"])
+        if self.type_of(table) != self._type("bytes"):
+            raise Torn(f"no lines of the code at {at:#x}")
+        data = bytes(memory.read(table + numbers["bytes.data"], memory.word(table + numbers["object.size"])))
+        first_line = memory.signed(at + numbers["code.first_line"], 4)
+        first = memory.signed(at + numbers["code.first_traceable"], 4) if "code.first_traceable" in numbers else 0
+        self._codes[at] = name, file, first, lines_of(data, first_line)
+        return self._codes[at]
+
+    # ---- names of functions ----
+
+    def function_name(self, at: int) -> str:
+        """The qualified name of what a tasklet calls; the name of its type where it has none."""
+        if at == 0:
+            return "without function"
+        known = self._names.get(at)
+        if known is None:
+            known = self._names[at] = self._function_name(at)
+        return known
+
+    def _function_name(self, at: int) -> str:
+        type_ = self.type_of(at)
+        kind = self.types.get(type_, "")
+        if kind == "method":
+            at = self.memory.word(at + self.numbers["method.function"])
+            type_ = self.type_of(at)
+            kind = self.types.get(type_, "")
+        if kind == "function":
+            return self.string(self.memory.word(at + self.numbers["function.qualname"]))
+        if kind == "builtin":
+            of = self.memory.word(at + self.numbers["builtin.self"])
+            called = self.memory.text(self.memory.word(self.memory.word(at + self.numbers["builtin.method"])))
+            owner = self.type_name(self.type_of(of)).rpartition(".")[2] if of else "module"
+            return called if owner == "module" else f"{owner}.{called}"
+        name = self.slot(at, type_, "__qualname__")
+        if name and self.type_of(name) == self._type("str"):
+            return self.string(name)
+        return f"<{self.type_name(type_)} at {at:#x}>"
+
+    def slot(self, at: int, type_: int, wanted: str) -> int:
+        """What the object has in a slot that a class statement has made by __slots__: 0 for nothing."""
+        memory, numbers = self.memory, self.numbers
+        for _ in range(MOST_BASES):
+            if type_ == 0 or not memory.word(type_ + numbers["type.flags"]) & numbers["type.heap_flag"]:
+                return 0
+            count = memory.signed(type_ + numbers["object.size"], 8)
+            members = type_ + memory.word(self.type_of(type_) + numbers["type.basicsize"])
+            for index in range(min(max(count, 0), MOST_LOCALS)):  # of PyMemberDef: name, type, offset, flags, doc
+                member = members + 40 * index
+                if memory.text(memory.word(member)) == wanted:
+                    return memory.word(at + memory.word(member + 16))
+            type_ = memory.word(type_ + numbers["type.base"])
+        return 0
+
+    # ---- values ----
+
+    def locals(self, frame: int, code: int) -> dict[str, str]:
+        """The local variables of a frame, as short texts. Follows what it finds no further than a list's first items."""
+        memory, numbers = self.memory, self.numbers
+        names = memory.word(code + numbers["code.local_names"])
+        if self.type_of(names) != self._type("tuple"):
+            raise Torn(f"no names of local variables at {names:#x}")
+        count = min(
+            memory.signed(code + numbers["code.locals"], 4), memory.word(names + numbers["object.size"]), MOST_LOCALS
+        )
+        found = {}
+        for index in range(count):
+            value = memory.word(frame + numbers["frame.locals"] + 8 * index)
+            if numbers.get("frame.code_tags"):
+                value = value & ~numbers["frame.code_tags"] if value & 3 != 3 else 0
+            if value:
+                found[self.string(memory.word(names + numbers["tuple.items"] + 8 * index))] = self.value(value)
+        return found
+
+    def value(self, at: int, deep: bool = True) -> str:
+        """A short text of an object: what repr() gives of simple ones, else the type and the address."""
+        try:
+            return self._value(at, deep)
+        except Torn:
+            return f"<not readable at {at:#x}>"
+
+    def _value(self, at: int, deep: bool) -> str:
+        if at in self.constants:
+            return self.constants[at]
+        type_ = self.type_of(at)
+        kind = self.types.get(type_, "")
+        if kind in ("str", "bytes", "int", "float"):
+            return self._scalar(at, kind)
+        if kind in ("tuple", "list"):
+            return self._items(at, kind, deep)
+        if kind == "dict":
+            return f"<dict of {self.memory.word(at + self.numbers['dict.used'])}>"
+        if kind == "cell":
+            inner = self.memory.word(at + self.numbers["object.size"])  # it has no size: its one member is there
+            return self._value(inner, deep) if inner and deep else "<cell>"
+        if kind == "function":
+            return f"<function {self.function_name(at)}>"
+        return f"<{self.type_name(type_)} at {at:#x}>"
+
+    def _scalar(self, at: int, kind: str) -> str:
+        memory, numbers = self.memory, self.numbers
+        if kind == "str":
+            length = memory.word(at + numbers["str.length"])
+            return repr(_short(self.string(at))) if length <= LONGEST_NAME else f"<str of {length} characters>"
+        if kind == "bytes":
+            size = memory.word(at + numbers["object.size"])
+            return repr(_short(bytes(memory.read(at + numbers["bytes.data"], min(size, LONGEST_VALUE + 1)))))
+        if kind == "int":
+            return self._int(at)
+        return repr(_DOUBLE.unpack(memory.read(at + numbers["float.value"], 8))[0])
+
+    def _int(self, at: int) -> str:
+        memory, where = self.memory, at + self.numbers["object.size"]
+        head = memory.signed(where, 8)
+        if self.python >= 0x030C0000:  # the count of digits, and two bits of the sign
+            count, negative = head >> 3, head & 3 == 2
+            if head & 3 == 1:
+                return "0"
+        else:
+            count, negative = abs(head), head < 0
+        if not 0 <= count <= LONGEST_NUMBER:
+            return f"<int of {count} digits>"
+        digits = memory.read(where + 8, 4 * count)
+        number = sum(int.from_bytes(digits[4 * i : 4 * i + 4], "little") << 30 * i for i in range(count))
+        text = f"{'-' * negative}{number}" if count < 100 else f"{'-' * negative}{number:#x}"
+        return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}..."
+
+    def _items(self, at: int, kind: str, deep: bool) -> str:
+        memory, numbers = self.memory, self.numbers
+        count = memory.signed(at + numbers["object.size"], 8)
+        begin, end = ("(", ")") if kind == "tuple" else ("[", "]")
+        if not deep and count > 0:
+            return f"{begin}...{end}"
+        items = at + numbers["tuple.items"] if kind == "tuple" else memory.word(at + numbers["list.items"])
+        shown = [
+            self.value(memory.word(items + 8 * index), deep=False) for index in range(min(max(count, 0), MOST_ITEMS))
+        ]
+        more = f", ... of {count}" if count > MOST_ITEMS else "," if kind == "tuple" and count == 1 else ""
+        return f"{begin}{', '.join(shown)}{more}{end}"
+
+
+def _short(value: "str | bytes") -> "str | bytes":
+    if len(value) <= LONGEST_VALUE:
+        return value
+    return value[:LONGEST_VALUE] + ("..." if isinstance(value, str) else b"...")  # type: ignore[operator]  # both are of one type
+
+
+def lines_of(table: bytes, line: int) -> dict[int, int | None]:
+    """The line of each code unit, None for those that have none, by a table as CPython's Objects/locations.md describes it."""
+    lines: dict[int, int | None] = {}
+    at, unit, end = 0, 0, len(table)
+    while at < end:
+        head = table[at]
+        at += 1
+        kind, count = head >> 3 & 15, (head & 7) + 1
+        if kind in (13, 14):
+            delta = shift = 0
+            while at < end:
+                byte = table[at]
+                at += 1
+                delta |= (byte & 63) << shift
+                shift += 6
+                if not byte & 64:
+                    break
+            line += -(delta >> 1) if delta & 1 else delta >> 1
+        elif 10 <= kind <= 12:
+            line += kind - 10
+        while at < end and not table[at] & 128:
+            at += 1
+        for _ in range(count):
+            lines[unit] = None if kind == 15 else line
+            unit += 1
+    return lines

@@ -1,0 +1,458 @@
+"""Walks schedulers, tasklets and frames by the numbers of the core's table.
+
+walk() reads what changes while the process runs, and must see all of it at one moment. What it finds is checked as far as it can
+be: a contradiction raises Torn. What it means is said in describing.py.
+"""
+
+import struct
+import time
+from itertools import repeat
+from operator import sub
+from typing import Any
+
+from roamlet.diagnose.outside.errors import DAMAGED, CannotRead, Problems, Torn
+from roamlet.diagnose.outside.memory import WORD, Memory
+from roamlet.diagnose.outside.python import Objects
+from roamlet.diagnose.outside.shapes import Key, Shapes
+from roamlet.diagnose.outside.table import Table
+
+MOST_THREADS = 100_000
+MOST_FRAMES = 200_000  # of one stack
+SUSPICIOUS = 500  # frames, from which on loops are looked for
+MOST_CASES = 10_000  # channels of a select
+MOST_SCOPES = 1000
+
+STARTED, NEW = 2, 1  # a tasklet's state
+RECEIVES, SENDS, WAITS, RUNS, QUEUES = -1, 1, 2, 3, 4  # what it is blocked in
+
+NO_SHAPE: tuple[None, tuple[()]] = None, ()
+
+
+class Thread:
+    """What walk() reads of one scheduler and its thread."""
+
+    def __init__(self, address: int, fields: dict[str, int]) -> None:
+        self.address = address
+        self.fields = fields
+        self.tasks: dict[int, tuple[int, ...]] = {}  # the newest started first, then those not yet run, then main
+        self.started = 0  # how many of them are in the list of started ones
+        self.ring: set[int] = set()
+        self.keys: dict[int, Key] = {}
+        self.frames: dict[int, list[int]] = {}  # where each frame is, for local variables
+        self.timers: dict[int, int] = {}  # when, by tasklet
+
+    def in_order(self) -> list[tuple[int, tuple[int, ...]]]:
+        """The tasklets: main first, then the oldest started first, then those not yet run."""
+        tasks = list(self.tasks.items())
+        first = [tasks.pop()] if self.fields["main"] in self.tasks else []
+        return first + tasks[: self.started][::-1] + tasks[self.started :]
+
+
+class State:
+    """What walk() reads of a thread state: Python's own idea of a thread."""
+
+    def __init__(self, thread_id: int, native_id: int, gil: bool | None, key: Key, frames: list[int]) -> None:
+        self.thread_id, self.native_id, self.gil, self.key, self.frames = thread_id, native_id, gil, key, frames
+
+
+class Reader:
+    """Reads one process. `stacks`: the memory for frames; the same as `memory`, or one with smaller blocks of the same source.
+
+    What cannot be read goes to `problems` where those are lenient; otherwise one of DAMAGED is raised.
+    """
+
+    def __init__(self, memory: Memory, stacks: Memory, table: Table, *, with_locals: bool = False) -> None:
+        self.memory, self.stack_memory, self.table = memory, stacks, table
+        self.numbers, self.addresses = table.numbers, table.addresses
+        self.objects = Objects(memory, table)
+        self.with_locals = with_locals
+        self.problems = Problems()
+        self.adrift: set[int] = (
+            set()
+        )  # tasklets that neither wait nor are in the run queue: paused, or just being woken
+        self.switching = False  # a thread is in the middle of a switch: one of its tasklets cannot be told
+        self.threads: list[Thread] = []
+        self.states: dict[int, State] = {}  # by the address of the thread state
+        self.waits: dict[int, dict[str, Any]] = {}  # by the address of what is waited for
+        self.waiting: dict[int, int] = {}  # how many tasklets wait there
+        self.parents: dict[int, tuple[int | None, str | None]] = {}
+        try:
+            self._prepare()
+        except KeyError as error:
+            raise CannotRead(f"its roamlet does not say where {error.args[0]!r} is, which this version needs: use `roamlet ps` of"
+                             " the version that it runs") from None  # fmt: skip
+
+    def _prepare(self) -> None:
+        names = (
+            *("next", "scheduler", "waiting_on", "queue", "function", "timer", "started_next", "blocked", "state"),
+            *("preempted", "atomic"),
+        )
+        optional = ("scope", "sp", "base", "buffer", "length", "cframe", "frame", "chunk")
+        formats = {"timer": "i", "blocked": "b", "state": "B", "preempted": "B", "atomic": "i", "length": "I"}
+        known = [name for name in (*names, *optional) if f"task.{name}" in self.numbers]
+        self._task, order = self._struct("task", {name: formats.get(name, "Q") for name in known})
+        self.at = {name: order.index(name) for name in known}
+        self.sees_frames = "frame.entry_owner" in self.numbers
+        self.sees_suspended = self.sees_frames and ("cframe" in self.at or "frame" in self.at)
+        if self.sees_frames:
+            self.frame, order = self._struct("frame", {"code": "Q", "previous": "Q", "instr": "Q", "owner": "B"})
+            self.frame_members = [self.numbers[f"frame.{name}"] for name in order]
+            if order != ["code", "previous", "instr", "owner"]:
+                raise CannotRead(f"frames of Python {self.table.version} have a form that this version does not know")
+        for name in (
+            *(f"task.{name}" for name in names),
+            "object.type",
+            "str.width_bit",
+            "scheduler.started",
+            "tstate.next",
+            "code.lines",
+            "timer.size",
+        ):
+            self.numbers[name]
+        for name in ("schedulers", "type.code", "type.str", "type.bytes"):
+            self.addresses[name]
+
+    def _struct(self, kind: str, formats: dict[str, str]) -> tuple[struct.Struct, list[str]]:
+        """The struct that reads these members of one object, and their order in it."""
+        members = sorted((self.numbers[f"{kind}.{name}"], name, form) for name, form in formats.items())
+        text, end = "<", 0
+        for offset, _, form in members:
+            if not end <= offset < 65_000:
+                raise CannotRead("its roamlet describes itself with numbers that cannot be")
+            text += f"{offset - end}x{form}"
+            end = offset + struct.calcsize(f"<{form}")
+        return struct.Struct(text), [name for _, name, _ in members]
+
+    # ---- the walk ----
+
+    def walk(self) -> None:
+        """Read all that changes. Raises Torn where it contradicts itself."""
+        self.switching = False
+        self.adrift = set()
+        self.problems.clear()
+        self.objects.forget()
+        self.threads, self.states, self.waits, self.waiting, self.parents = [], {}, {}, {}, {}
+        memory, numbers, trying = self.memory, self.numbers, self.problems.trying
+        at, seen = memory.word(self.addresses["schedulers"]), set[int]()
+        first_state = 0
+        while at:
+            if at in seen or len(seen) > MOST_THREADS:
+                raise Torn("the list of threads has a loop")
+            seen.add(at)
+            thread = Thread(at, self._scheduler(at))
+            at = memory.word(at + numbers["scheduler.next"])
+            if thread.fields["tstate"] == 0:
+                continue
+            first_state = first_state or thread.fields["tstate"]
+            self.threads.append(thread)
+            trying(f"the tasklets of a thread at {thread.address:#x}", None, self._tasks, thread)
+        if first_state:
+            trying("the list of all threads", None, self._thread_states, first_state)
+        for thread in self.threads:
+            self._stacks(thread)
+            trying(f"the timers of a thread at {thread.address:#x}", None, self._timers, thread)
+            self._what_is_waited_for(thread)
+
+    def _scheduler(self, at: int) -> dict[str, int]:
+        word, number = self.memory.word, self.numbers
+        fields = {
+            name: word(at + number[f"scheduler.{name}"])
+            for name in ("tstate", "current", "main", "first", "started", "timers")
+        }
+        fields["pid"] = self.memory.signed(at + number["scheduler.pid"], 4)
+        fields["timer_count"] = self.memory.signed(at + number["scheduler.timer_count"], 4)
+        fields["idle"] = self.memory.read(at + number["scheduler.idle"], 1)[0]
+        fields["service"] = self.memory.read(at + number["scheduler.service"], 1)[0]
+        fields["last_tick"] = self.memory.signed(at + number["scheduler.last_tick"], 8)
+        return fields
+
+    def _tasks(self, thread: Thread) -> None:
+        tasks, memory, address, fields = thread.tasks, self.memory, thread.address, thread.fields
+        blocks, shift, mask, read = memory.blocks, memory.shift, memory.mask, memory.read
+        unpack, size = self._task.unpack_from, self._task.size
+        last = memory.size - size
+        scheduler, next_, started_next = self.at["scheduler"], self.at["next"], self.at["started_next"]
+        t = fields["started"]
+        while t:
+            at, block = t & mask, blocks.get(t >> shift)
+            if block is None or at > last:
+                task = unpack(read(t, size))
+            else:
+                task = unpack(block, at)
+            if task[scheduler] != address:
+                raise Torn(f"the tasklet at {t:#x} is of another thread")
+            if t in tasks:
+                raise Torn("the list of tasklets has a loop")
+            tasks[t] = task
+            t = task[started_next]
+        thread.started = len(tasks)
+        ring, t = thread.ring, fields["first"] if fields["idle"] else fields["current"]
+        start = t
+        while t:  # those that have not run yet are only there
+            ring.add(t)
+            task = tasks.get(t) or unpack(read(t, size))
+            if task[scheduler] != address:
+                raise Torn(f"the tasklet at {t:#x} in the run queue is of another thread")
+            tasks[t] = task
+            t = task[next_]
+            if t in ring and t != start:
+                raise Torn("the run queue has a loop")
+            if t == start:
+                break
+            if t == 0 and (not fields["idle"] or len(ring) > 1):
+                # One that blocks has left the ring already, and the next one does not run yet.
+                self.switching = True
+        main = fields["main"]
+        if main:
+            task = tasks.pop(main, ()) or unpack(read(main, size))
+            if task[scheduler] != address:
+                raise Torn(f"the main tasklet at {main:#x} is of another thread")
+            tasks[main] = task
+
+    # ---- frames ----
+
+    def _running(self, tstate: int) -> tuple[Key, list[int]]:
+        """The stack of a thread state."""
+        word, numbers = self.memory.word, self.numbers
+        if not self.sees_frames:
+            return (), []
+        if "tstate.cframe" in numbers:
+            cframe = word(tstate + numbers["tstate.cframe"])
+            frame = word(cframe + numbers["cframe.frame"]) if cframe else 0
+        else:
+            frame = word(tstate + numbers["tstate.frame"])
+        return self.chain(frame, 0, 0, 0)
+
+    def chain(self, frame: int, low: int, high: int, there: int) -> tuple[Key, list[int]]:
+        """A chain of frames. What is within [low, high) is read at another place, `there` further."""
+        memory = self.stack_memory
+        blocks, shift, mask, read = memory.blocks, memory.shift, memory.mask, memory.read
+        unpack, size, entry = self.frame.unpack_from, self.frame.size, self.numbers["frame.entry_owner"]
+        last, key, frames, tags = memory.size - size, list[int](), list[int](), ~self.numbers["frame.code_tags"]
+        while frame:
+            place = frame + there if low <= frame < high else frame
+            at, block = place & mask, blocks.get(place >> shift)
+            if block is None or at > last:
+                code, previous, instr, owner = unpack(read(place, size))
+            else:
+                code, previous, instr, owner = unpack(block, at)
+            if owner < entry:
+                key.append(code & tags)
+                key.append(instr)
+                frames.append(place)
+                if len(frames) > SUSPICIOUS:
+                    self._no_loop(frames, frame)
+            elif owner > entry + 8:
+                raise Torn(f"no frame at {frame:#x}")
+            frame = previous
+        return tuple(key), frames
+
+    def _no_loop(self, frames: list[int], frame: int) -> None:
+        count = len(frames)
+        if count > MOST_FRAMES or (count & (count - 1) == 0 and len(set(frames)) < count):
+            raise Torn(f"the frames at {frame:#x} have a loop")
+
+    def _stacks(self, thread: Thread) -> None:
+        if self.sees_suspended:
+            current, state = thread.fields["current"], self.at["state"]
+            suspended = [(t, task) for t, task in thread.tasks.items() if task[state] == STARTED and t != current]
+            if self.stack_memory is not self.memory:  # each tasklet's frames are in a page of their own
+                begin = self.at["cframe" if "cframe" in self.at else "frame"]
+                self.stack_memory.prefetch(task[begin] for _, task in suspended)
+            if self.with_locals:
+                self._stacks_with_frames(thread, suspended)
+            else:
+                self._stacks_by_shape(thread, suspended)
+        self._current_stack(thread)
+
+    def _begin(self, task: tuple[int, ...]) -> tuple[int, int, int, int]:
+        """The innermost frame of a suspended tasklet; what is within [low, high) is read `there` further."""
+        at, low, high, there = self.at, 0, 0, 0
+        if "length" in at and task[at["length"]]:
+            low, high, there = task[at["sp"]], task[at["base"]], task[at["buffer"]] - task[at["sp"]]
+        if "cframe" not in at:
+            return task[at["frame"]], low, high, there
+        cframe = task[at["cframe"]]
+        if cframe == 0:
+            return 0, low, high, there
+        place = cframe + there if low <= cframe < high else cframe
+        return self.stack_memory.word(place + self.numbers["cframe.frame"]), low, high, there
+
+    def _stacks_with_frames(self, thread: Thread, suspended: list[tuple[int, tuple[int, ...]]]) -> None:
+        nothing: tuple[Key, list[int]] = (), []
+        for t, task in suspended:
+            thread.keys[t], thread.frames[t] = self.problems.trying(
+                f"the stack of the tasklet at {t:#x}", nothing, lambda task: self.chain(*self._begin(task)), task
+            )
+
+    def _stacks_by_shape(self, thread: Thread, suspended: list[tuple[int, tuple[int, ...]]]) -> None:
+        # What runs once for each of a hundred thousand tasklets is written out here: a call of _begin() takes as long.
+        at, memory, keys, unpack_word = self.at, self.stack_memory, thread.keys, WORD.unpack_from
+        shapes = Shapes(memory, self.chain, self.frame, self.frame_members)
+        known, blocks, shift, mask, last_word = (
+            shapes.known.get,
+            memory.blocks.get,
+            memory.shift,
+            memory.mask,
+            memory.size - 8,
+        )
+        frame, cframe, current, chunk_at = (
+            at.get("frame", 0),
+            at.get("cframe"),
+            self.numbers.get("cframe.frame", 0),
+            at["chunk"],
+        )
+        sliced = "length" in at
+        length, sp, base, buffer = (at.get(name, 0) for name in ("length", "sp", "base", "buffer"))
+        low = high = there = 0
+        for t, task in suspended:
+            try:
+                if sliced:
+                    low, high, there = (task[sp], task[base], task[buffer] - task[sp]) if task[length] else (0, 0, 0)
+                begin = task[frame if cframe is None else cframe]
+                if cframe is not None and begin:
+                    place = (begin + there if low <= begin < high else begin) + current
+                    block, within = blocks(place >> shift), place & mask
+                    begin = memory.word(place) if block is None or within > last_word else unpack_word(block, within)[0]
+                chunk = task[chunk_at]
+                key, parts = known(begin if low <= begin < high else begin - chunk, NO_SHAPE)
+                for offset, inside, last, unpack, values, unpack_links, links in parts:
+                    place = offset + (there if inside else chunk)
+                    block, place = blocks(place >> shift), place & mask
+                    if block is None or place > last or unpack(block, place) != values:
+                        key = None
+                        break
+                    if tuple(map(sub, unpack_links(block, place), repeat(chunk))) != links:
+                        key = None
+                        break
+                keys[t] = shapes.key_of(begin, low, high, there, chunk) if key is None else key
+            except DAMAGED as error:
+                if not self.problems.lenient:
+                    raise
+                self.problems.note(f"the stack of the tasklet at {t:#x}", error)
+
+    def _current_stack(self, thread: Thread) -> None:
+        fields, current = thread.fields, thread.fields["current"]
+        task = thread.tasks.get(current)
+        if task is None:
+            if current:
+                self.switching = True
+            return
+        if task[self.at["state"]] != STARTED:
+            self.switching = True  # it is about to run for the first time
+            return
+        if task[self.at["blocked"]] and not fields["idle"]:
+            self.switching = True  # it has begun to wait, and the next one does not run yet
+        if "chunk" in self.at and not self._own_chunk(fields["tstate"], task[self.at["chunk"]]):
+            self.switching = True  # the thread state is still another tasklet's
+            return
+        of_thread = self.states.get(fields["tstate"])
+        if of_thread is not None:
+            if not of_thread.key and current != fields["main"] and not fields["idle"] and self.sees_frames:
+                self.switching = True  # it begins or ends just now
+            thread.keys[current] = of_thread.key
+            thread.frames[current] = of_thread.frames
+
+    def _own_chunk(self, tstate: int, wanted: int) -> bool:
+        """Whether the thread's frames begin in this chunk; where that is not known, too."""
+        word, numbers = self.memory.word, self.numbers
+        chunk = root = word(tstate + numbers["tstate.chunk"])
+        for _ in range(MOST_FRAMES):
+            if chunk == 0 or wanted == 0:
+                return wanted in (0, root)
+            root, chunk = chunk, word(chunk + numbers["chunk.previous"])
+        raise Torn("the chunks of a thread have a loop")
+
+    def _thread_states(self, first: int) -> None:
+        """Those of all threads: a list that is gone along in both directions from any one of them."""
+        word, numbers = self.memory.word, self.numbers
+        for direction in ("next", "previous"):
+            at = first if direction == "next" else word(first + numbers["tstate.previous"])
+            while at:
+                if at in self.states or len(self.states) > MOST_THREADS:
+                    raise Torn("the list of thread states has a loop")
+                self.states[at] = self.thread_state(at)
+                at = word(at + numbers[f"tstate.{direction}"])
+
+    def thread_state(self, at: int) -> State:
+        word, numbers = self.memory.word, self.numbers
+        gil = None
+        if "tstate.gil" in numbers:
+            gil = (word(at + numbers["tstate.gil"]) & numbers["tstate.gil_mask"]) == numbers["tstate.gil_value"]
+        elif "gil_holder" in self.addresses:
+            gil = word(self.addresses["gil_holder"]) == at
+        none: tuple[Key, list[int]] = (), []
+        key, frames = self.problems.trying(f"the stack of the thread state at {at:#x}", none, self._running, at)
+        return State(word(at + numbers["tstate.thread_id"]), word(at + numbers["tstate.native_id"]), gil, key, frames)
+
+    # ---- waits ----
+
+    def _timers(self, thread: Thread) -> None:
+        heap, count, size = thread.fields["timers"], thread.fields["timer_count"], self.numbers["timer.size"]
+        if not 0 <= count * size < 1 << 30:
+            raise Torn(f"{count} timers")
+        when, task = self.numbers["timer.when"], self.numbers["timer.task"]
+        for first in range(0, count, 4096):
+            data = self.memory.read(heap + first * size, min(count - first, 4096) * size)
+            for at in range(0, len(data), size):
+                tasklet = int.from_bytes(data[at + task : at + task + 8], "little")
+                thread.timers[tasklet] = int.from_bytes(data[at + when : at + when + 8], "little", signed=True)
+
+    def _what_is_waited_for(self, thread: Thread) -> None:
+        waits, parents, waiting, trying = self.waits, self.parents, self.waiting, self.problems.trying
+        on, blocked, state, scope = self.at["waiting_on"], self.at["blocked"], self.at["state"], self.at.get("scope")
+        adrift, current = self.adrift, thread.fields["current"]
+        for t, task in thread.tasks.items():
+            if task[blocked]:
+                at = task[on]
+                waiting[at] = waiting.get(at, 0) + 1
+                if at and at not in waits:
+                    nothing: dict[str, Any] = {"kind": "", "type": 0}
+                    waits[at] = trying(f"what is waited for at {at:#x}", nothing, self._object, at)
+            elif t not in thread.ring and task[state] == STARTED and t != current:
+                adrift.add(t)
+            if scope is not None and task[scope]:
+                unknown: tuple[int | None, str | None] = None, None
+                parents[t] = trying(f"the scope of {t:#x}", unknown, self._scope, t, task[scope])
+
+    def _scope(self, t: int, scope: int) -> tuple[int | None, str | None]:
+        """The tasklet that has opened the scope that it was spawned in, and the name of its innermost scope."""
+        word, numbers = self.memory.word, self.numbers
+        name = word(scope + numbers["scope.name"])
+        text = self.objects.string(name) if name else None
+        for _ in range(MOST_SCOPES):
+            if scope == 0:
+                return None, text
+            owner = word(scope + numbers["scope.owner"])
+            if owner not in (0, t):
+                return owner, text
+            scope = word(scope + numbers["scope.outer"])
+        raise Torn(f"the scopes of {t:#x} have a loop")
+
+    def _object(self, at: int) -> dict[str, Any]:
+        """What a blocked tasklet waits for: what of it changes while the process runs."""
+        memory, numbers = self.memory, self.numbers
+        type_ = self.objects.type_of(at)
+        kind = self.objects.kind(type_)
+        found: dict[str, Any] = {"kind": kind, "type": type_}
+        if kind == "select":
+            count, cases = memory.signed(at + numbers["select.count"], 8), at + numbers["select.cases"]
+            if not 0 <= count <= MOST_CASES:
+                raise Torn(f"a select of {count} channels")
+            found["channels"] = tuple(
+                memory.word(cases + numbers["case.size"] * i + numbers["case.channel"]) for i in range(count)
+            )
+        elif f"{kind}.owner" in numbers and kind in ("RLock", "Lock"):
+            found["owner"] = memory.word(at + numbers[f"{kind}.owner"]) or None
+        elif kind == "ModuleLock":
+            found["owner"] = memory.word(at + numbers["module_lock.owner"]) or None
+            name = memory.word(at + numbers["module_lock.name"])
+            found["name"] = self.objects.string(name) if name else None
+        elif kind == "Descriptor":
+            found["fd"] = memory.signed(at + numbers["Descriptor.fd"], 4)
+        return found
+
+
+def monotonic() -> int:
+    """ns on the clock that timers follow."""
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC)

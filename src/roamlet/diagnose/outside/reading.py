@@ -1,0 +1,226 @@
+"""How a process or a core file is read: undisturbed where nothing runs in it, else from a moment in which all of it stands."""
+
+import gc
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from roamlet.diagnose import model
+from roamlet.diagnose.outside.corefile import CoreSource
+from roamlet.diagnose.outside.describing import Description
+from roamlet.diagnose.outside.errors import DAMAGED, CannotRead
+from roamlet.diagnose.outside.memory import Memory, ProcessSource
+from roamlet.diagnose.outside.reader import MOST_THREADS, Reader, monotonic
+from roamlet.diagnose.outside.stopping import Stopped, activity
+from roamlet.diagnose.outside.table import Table, find_table
+
+SMALL_SHIFT = 14  # 16 KiB: what a busy process is stopped for to copy is little
+LARGE_SHIFT = 18  # 256 KiB: fewer calls for many tasklets, which are near to each other in the heap
+FEW = 5_000  # tasklets, for the small blocks
+STACK_SHIFT = 12  # a page: with a C stack for each tasklet, frames are megabytes apart
+UNDISTURBED = 3  # attempts before anything is stopped
+STOPPED = 12  # attempts for which it stands only while memory is copied
+SIGHTINGS = (
+    3  # one after the other, until a tasklet counts as paused: it may be on its way from a channel to the run queue
+)
+DESCRIBED = 3  # attempts altogether, where names and code are gone when they are looked at
+
+
+def read_process(pid: int, *, with_locals: bool = False) -> model.Process:
+    """The tasklets of a process of this machine. Nothing runs in it.
+
+    It is not stopped as long as no thread of it runs, else for milliseconds at a time, while what is known to be of interest is
+    copied. `with_locals`: local variables of all frames, as short texts. Blocks this thread, and must not be interrupted by other
+    tasklets of it. Raises CannotRead.
+    """
+    with _collector_off():
+        source = ProcessSource(pid)
+        reader = _reader(source, with_locals)
+        for attempt in range(DESCRIBED):
+            process = model.Process(
+                pid, _command(pid), reader.table.version, backend=reader.table.backend, taken=time.time()
+            )
+            process.how, now = _consistent(reader, source)
+            reader.problems.lenient = reader.problems.lenient or attempt == DESCRIBED - 1
+            try:
+                Description(reader, now).add_to(process)
+                break
+            except DAMAGED as error:  # code that was freed meanwhile, say
+                if reader.problems.lenient:
+                    raise CannotRead(f"process {pid} cannot be read: {error or type(error).__name__}") from None
+        if not reader.threads:
+            process.problems.append("it has loaded roamlet, but no thread of it has used a tasklet yet")
+        _look_at_threads(process)
+    return process
+
+
+def read_core(path: str, exe: str | None = None, *, with_locals: bool = False) -> model.Process:
+    """The tasklets of a process that has died, or was copied by gcore. `exe`: its Python, if not where it was.
+
+    Raises CannotRead.
+    """
+    with _collector_off():
+        source = CoreSource(path, exe)
+        try:
+            process = model.Process(source.pid, source.command, taken=os.stat(path).st_mtime, how=f"core file {path}")
+            reader = _reader(source, with_locals)
+            process.python, process.backend = reader.table.version, reader.table.backend
+            process.problems += source.problems
+            reader.problems.lenient = True
+            try:
+                reader.walk()
+                Description(reader, None).add_to(process)
+            except DAMAGED as error:
+                raise CannotRead(f"{path} is damaged or incomplete: {error or type(error).__name__}") from None
+            if not reader.threads and not reader.problems:
+                process.problems.append("no thread had a tasklet, or what says so is not in the core file")
+        finally:
+            source.close()
+    return process
+
+
+def _reader(source: ProcessSource | CoreSource, with_locals: bool) -> Reader:
+    memory = Memory(source, SMALL_SHIFT)
+    try:
+        table = find_table(memory)
+        if _tasklets(memory, table) > FEW:
+            memory = Memory(source, LARGE_SHIFT)
+    except DAMAGED as error:
+        raise CannotRead(f"the table of its roamlet is damaged: {error or type(error).__name__}") from None
+    stacks = Memory(source, STACK_SHIFT) if table.backend == "stacks" else memory
+    return Reader(memory, stacks, table, with_locals=with_locals)
+
+
+def _tasklets(memory: Memory, table: Table) -> int:
+    """How many tasklets there are, about: the lists of a process that runs may change meanwhile."""
+    count, at = 0, memory.word(table.addresses["schedulers"])
+    for _ in range(MOST_THREADS):
+        if at == 0:
+            break
+        count += memory.signed(at + table.numbers["scheduler.tasklets"], 8)
+        at = memory.word(at + table.numbers["scheduler.next"])
+    return count
+
+
+def _consistent(reader: Reader, source: ProcessSource) -> tuple[str, int]:
+    """Walk until all was read of one moment: how, in words, and when on the monotonic clock."""
+    memories = [reader.memory] if reader.memory is reader.stack_memory else [reader.memory, reader.stack_memory]
+    now = _undisturbed(reader, source, memories)
+    if now is not None:
+        return "undisturbed: none of its threads ran meanwhile", now
+    now, longest = _from_a_moment(reader, source, memories)
+    if now is None:
+        now, seconds = _while_it_stands(reader, source, memories)
+        longest = max(longest, seconds)
+    return f"from one moment, for which it was stopped: {longest * 1e3:.1f} ms", now
+
+
+def _undisturbed(reader: Reader, source: ProcessSource, memories: list[Memory]) -> int | None:
+    """Walk while nothing runs, if that is so: when. None: something ran, or was interrupted in the middle of a switch."""
+    for attempt in range(UNDISTURBED):
+        before = activity(source.pid)
+        if before is None and attempt > 0:
+            return None
+        if attempt > 0:
+            source.look()
+            for memory in memories:
+                source.plan(memory.known())()
+        now, whole = monotonic(), False
+        with suppress(*DAMAGED):
+            reader.walk()
+            whole = not reader.switching
+        if before is None:
+            return None
+        if activity(source.pid) == before:
+            return now if whole else None
+    return None
+
+
+def _from_a_moment(reader: Reader, source: ProcessSource, memories: list[Memory]) -> tuple[int | None, float]:
+    """Stop it only while what is known to be of interest is copied, and walk afterwards: when, and for how many seconds at most."""
+    longest, sightings = 0.0, dict[int, int]()
+    for _ in range(STOPPED):
+        source.look()
+        plans = [source.plan(memory.known()) for memory in memories]
+        with Stopped(source.pid) as stopped:
+            now = monotonic()
+            for plan in plans:
+                plan()
+        longest = max(longest, stopped.seconds)
+        for memory in memories:
+            memory.late = 0
+        try:
+            reader.walk()
+        except DAMAGED:
+            continue
+        sightings = {t: sightings.get(t, 0) + 1 for t in reader.adrift}
+        late = any(memory.late for memory in memories)
+        if not late and not reader.switching and all(count >= SIGHTINGS for count in sightings.values()):
+            return now, longest
+    return None, longest
+
+
+def _while_it_stands(reader: Reader, source: ProcessSource, memories: list[Memory]) -> tuple[int, float]:
+    """Walk while it is stopped: it always has what was not seen before. When, and how many seconds it took."""
+    source.look()
+    reader.problems.lenient = True
+    for memory in memories:
+        memory.blocks.clear()
+    with Stopped(source.pid) as stopped:
+        now = monotonic()
+        try:
+            reader.walk()
+        except DAMAGED as error:
+            why = error or type(error).__name__
+            raise CannotRead(f"process {source.pid} changes in ways that cannot be followed: {why}") from None
+    return now, stopped.seconds
+
+
+@contextmanager
+def _collector_off() -> Iterator[None]:
+    """Hundreds of thousands of tuples are made, none of which is garbage."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def _command(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return os.fsdecode(file.read().rstrip(b"\0").replace(b"\0", b" "))
+    except OSError:
+        return ""
+
+
+STATES = {
+    "R": "running",
+    "S": "sleeping",
+    "D": "in the disk",
+    "T": "stopped",
+    "t": "stopped",
+    "Z": "ended",
+    "X": "ended",
+}
+
+
+def _look_at_threads(process: model.Process) -> None:
+    """Add what the system knows of the threads: their states, and names that differ from the program's."""
+    names: dict[int | None, str] = {}
+    for thread in process.threads:
+        folder = f"/proc/{process.pid}/task/{thread.native_id}"
+        try:
+            with open(f"{folder}/stat") as file:
+                name, _, rest = file.read().partition("(")[2].rpartition(")")
+        except OSError:
+            continue
+        names[thread.native_id] = name
+        thread.state = STATES.get(rest.split()[0], rest.split()[0])
+    program = names.get(process.pid)
+    for thread in process.threads:
+        own = names.get(thread.native_id)
+        thread.name = "MainThread" if thread.main else None if own == program else own

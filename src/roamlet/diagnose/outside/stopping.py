@@ -1,0 +1,126 @@
+"""Whether a process of this machine has run, and stopping it for a moment: by ptrace, without a signal that it could see.
+
+PTRACE_SEIZE and PTRACE_INTERRUPT leave no trace in the process, and its threads go on by themselves if this process is killed.
+"""
+
+import ctypes
+import os
+import time
+
+from roamlet.diagnose.outside.errors import CannotRead
+from roamlet.diagnose.outside.memory import explained
+
+SEIZE, INTERRUPT, DETACH = 0x4206, 0x4207, 17
+ANY_CHILD = 0x40000000  # __WALL
+EVENT_STOP = 128
+ESRCH = 3
+LONGEST_WAIT = (
+    0.05  # seconds for a thread to stop, in the kernel (state D) for example: such a thread runs no code meanwhile
+)
+ROUNDS = 20  # of looking for threads that were started meanwhile
+
+
+def activity(pid: int) -> dict[str, str] | None:
+    """What changes when a thread of the process runs: equal values before and after prove that none did. None: one runs now."""
+    found = {}
+    try:
+        for tid in os.listdir(f"/proc/{pid}/task"):
+            folder = f"/proc/{pid}/task/{tid}"
+            with open(f"{folder}/stat") as file:
+                fields = file.read().rpartition(")")[2].split()
+            if fields[0] == "R":
+                return None
+            try:
+                with open(f"{folder}/schedstat") as file:
+                    found[tid] = file.read()
+            except FileNotFoundError:  # a kernel without it
+                with open(f"{folder}/status") as file:
+                    found[tid] = "".join(line for line in file if "ctxt_switches" in line)
+                if not found[tid]:
+                    return None
+            found[tid] += " ".join(fields[11:13])  # ticks of processor time
+    except OSError as error:
+        raise explained(error, pid) from None
+    return found
+
+
+class Stopped:
+    """A context manager: while it is entered, no thread of the process runs. Raises CannotRead where that is not allowed.
+
+    All calls come from one thread of this process, as ptrace demands.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.seized: dict[int, int] = {}  # thread -> the signal that it is to get when it goes on
+        self.seconds = 0.0
+        libc = ctypes.CDLL(None, use_errno=True)
+        self._ptrace = libc.ptrace
+        self._ptrace.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+        self._ptrace.restype = ctypes.c_long
+
+    def __enter__(self) -> "Stopped":
+        self._began = time.perf_counter()
+        try:
+            for _ in range(ROUNDS):
+                new = [tid for tid in map(int, os.listdir(f"/proc/{self.pid}/task")) if tid not in self.seized]
+                if not new:
+                    break
+                asked = [tid for tid in new if self._seize(tid)]
+                for tid in asked:
+                    self._await(tid)
+        except OSError as error:
+            self.__exit__()
+            raise explained(error, self.pid) from None
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for tid, signal in self.seized.items():
+            self._ptrace(DETACH, tid, None, signal)
+        self.seized = {}
+        self.seconds = time.perf_counter() - self._began
+
+    def _seize(self, tid: int) -> bool:
+        if self._ptrace(SEIZE, tid, None, None) != 0:
+            number = ctypes.get_errno()
+            if number == ESRCH:  # it has ended
+                return False
+            if number == 1 and (other := _tracer(tid)):
+                raise _traced(self.pid, other)
+            raise OSError(number, os.strerror(number))
+        self.seized[tid] = 0
+        return bool(self._ptrace(INTERRUPT, tid, None, None) == 0)
+
+    def _await(self, tid: int) -> None:
+        """Until the thread stands."""
+        deadline = time.perf_counter() + LONGEST_WAIT
+        while True:
+            try:
+                which, status = os.waitpid(tid, ANY_CHILD | os.WNOHANG)
+            except ChildProcessError:  # it has ended
+                return
+            if which == tid:
+                if os.WIFSTOPPED(status) and status >> 16 != EVENT_STOP:
+                    self.seized[tid] = os.WSTOPSIG(status)  # a signal was just about to be delivered
+                return
+            if time.perf_counter() > deadline:
+                return
+            os.sched_yield()
+
+
+def _tracer(tid: int) -> int:
+    try:
+        with open(f"/proc/{tid}/status") as lines:
+            return int(next(line for line in lines if line.startswith("TracerPid:")).split()[1])
+    except (OSError, StopIteration, ValueError):
+        return 0
+
+
+def _traced(pid: int, other: int) -> Exception:
+
+    return CannotRead(
+        f"process {pid} runs, so it has to be stopped for a moment, but process {other} traces it already (a debugger, or strace)"
+    )

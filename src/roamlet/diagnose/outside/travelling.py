@@ -1,0 +1,48 @@
+"""What a look at a process on another machine sends there: a function, and the reader's sources under a name that may travel."""
+
+import sys
+from collections.abc import Callable
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+NAME = "roamlet_seen"  # what the sources are called on the target, in place of roamlet.diagnose
+FUNCTION = "roamlet_seen_on_target"
+READERS = (
+    "errors",
+    "memory",
+    "elf",
+    "table",
+    "python",
+    "shapes",
+    "reader",
+    "describing",
+    "corefile",
+    "stopping",
+    "reading",
+    "finding",
+)
+
+
+def function() -> Callable[[list[tuple[str, str | None]], dict[str, Any]], list[dict[str, Any]]]:
+    """on_target.look, in a module that is not under roamlet's name."""
+    if FUNCTION not in sys.modules:
+        spec = spec_from_file_location(FUNCTION, HERE / "on_target.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+        sys.modules[FUNCTION] = module
+    look: Callable[[list[tuple[str, str | None]], dict[str, Any]], list[dict[str, Any]]] = sys.modules[FUNCTION].look
+    return look
+
+
+def sources() -> list[tuple[str, str | None]]:
+    """Names and texts of the modules, each after those that it imports; None for a package."""
+    files = [(NAME, None), (f"{NAME}.model", HERE.parent / "model.py"), (f"{NAME}.outside", None)]
+    files += [(f"{NAME}.outside.{name}", HERE / f"{name}.py") for name in READERS]
+    return [
+        (name, None if path is None else path.read_text("utf-8").replace("roamlet.diagnose", NAME))
+        for name, path in files
+    ]

@@ -1,0 +1,58 @@
+"""Processes to be read from outside."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROGRAM = str(Path(__file__).with_name("program.py"))
+
+
+class Running(subprocess.Popen[str]):
+    """A process of program.py that has said `facts` and may be looked at."""
+
+    facts: dict[str, Any]
+
+    def says(self) -> dict[str, Any]:
+        assert self.stdout is not None
+        line = self.stdout.readline()
+        assert line, "the program has ended"
+        facts: dict[str, Any] = json.loads(line)
+        return facts
+
+    def sleeps(self) -> None:
+        """Until all its threads do."""
+        while any(_state(self.pid, int(tid)) == "R" for tid in os.listdir(f"/proc/{self.pid}/task")):
+            time.sleep(0.001)
+
+
+def _state(pid: int, tid: int) -> str:
+    with open(f"/proc/{pid}/task/{tid}/stat") as file:
+        return file.read().rpartition(")")[2].split()[0]
+
+
+@pytest.fixture
+def started() -> Iterator[Callable[..., Running]]:
+    """started(NAME, *ARGS): a function of program.py in a process, as far as it is to be looked at."""
+    processes = []
+
+    def start(*words: str, python: str = sys.executable, **environment: str) -> Running:
+        process = Running(
+            [python, PROGRAM, *words], stdout=subprocess.PIPE, text=True, env={**os.environ, **environment}
+        )
+        processes.append(process)
+        process.facts = process.says()
+        return process
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()

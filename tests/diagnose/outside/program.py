@@ -1,0 +1,288 @@
+"""Programs for the tests of readers from outside, each a process of its own: `python program.py NAME [ARG...]`.
+
+It prints the numbers that the test needs, as one line of JSON, when it is as it is to be looked at.
+"""
+
+import ctypes
+import json
+import os
+import re
+import sys
+import threading
+import time
+
+import roamlet
+import roamlet.io
+from roamlet import core, sync
+
+channel = core.channel()
+
+
+def say(**facts):
+    print(json.dumps({"pid": os.getpid(), **facts}), flush=True)
+
+
+def inner(number):
+    got = channel.receive()
+    return got + number
+
+
+def middle(number):
+    return [inner(number)]
+
+
+def outer(number):
+    middle(number)
+
+
+class Deep:
+    def méthode(self, n):  # noqa: PLC2401 - not ASCII, and with C between the frames: sorted() calls back
+        return sorted([1, 2], key=lambda x: channel.receive() if n == 0 else self.méthode(n - 1))
+
+
+def generated():
+    yield from (core.sleep(1000) for _ in range(3))
+
+
+def sleeper():
+    for _ in generated():
+        pass
+
+
+def selector(one, other):
+    core.select(one, (other, 1))
+
+
+def never():
+    pass
+
+
+def all_kinds():
+    """A tasklet for each way to wait; returns what must live."""
+    lock, rlock, semaphore, event = sync.Lock(), sync.RLock(), sync.Semaphore(0), sync.Event()
+    condition = sync.Condition()
+    lock.acquire()
+    waiter = core.Waiter()
+    read_end, write_end = os.pipe()
+
+    def holds():
+        with rlock:
+            channel.receive()
+
+    def wants():
+        with rlock:
+            pass
+
+    def waits_for_condition():
+        with condition:
+            condition.wait()
+
+    def sends():
+        closed.send(1)
+
+    def reads():
+        roamlet.io.wait_readable(read_end)
+
+    closed = core.channel()
+    made = [
+        core.tasklet(Deep().méthode)(2),
+        core.tasklet(sleeper)(),
+        core.tasklet(selector)(core.channel(), core.channel()),
+        core.tasklet(lock.acquire)(),
+        core.tasklet(holds)(),
+        core.tasklet(wants)(),
+        core.tasklet(semaphore.acquire)(),
+        core.tasklet(event.wait)(),
+        core.tasklet(waits_for_condition)(),
+        core.tasklet(sends)(),
+        core.tasklet(reads)(),
+        core.tasklet(waiter.wait)(),
+        roamlet.spawn(outer, (7,)),
+    ]
+    run_queue()
+    return made, (lock, rlock, semaphore, event, condition, closed, waiter, read_end, write_end)
+
+
+def run_queue():
+    core.schedule()
+    while core.getruncount() > 1:
+        core.schedule()
+
+
+def hang(how):
+    """Never return from C code that keeps the GIL."""
+    if how == "sleep":
+        ctypes.PyDLL(None).sleep(1000)
+    else:
+        re.match(r"(a+)+$", "a" * 60 + "b")
+
+
+def kinds(how):
+    """Every kind of wait, then a hang."""
+    made, kept = all_kinds()
+
+    def stuck():
+        unborn = core.tasklet(never)()
+        say(unborn=id(unborn), **truth(made))
+        hang(how)
+
+    core.tasklet(stuck)()
+    core.schedule()
+    del kept
+
+
+def truth(made):
+    rows = {}
+    for tasklet in [*core.started(), core.getmain()]:
+        stack, frame = [], tasklet.frame
+        while frame is not None:
+            stack.append([frame.f_code.co_qualname, frame.f_code.co_filename, frame.f_lineno])
+            frame = frame.f_back
+        rows[str(id(tasklet))] = [repr(tasklet), stack]
+    return {"tasklets": rows, "made": [id(tasklet) for tasklet in made]}
+
+
+def blocked(count):
+    """So many tasklets that wait for one channel, and an idle main."""
+    for number in range(int(count)):
+        core.tasklet(outer)(number)
+    run_queue()
+    say()
+    core.sleep(1000)
+
+
+def deadlock():
+    """Three tasklets that wait for each other's locks, while others go on."""
+    locks = [sync.RLock() for _ in range(3)]
+
+    def transfer(number):
+        with locks[number]:
+            core.schedule()
+            with locks[(number + 1) % 3]:
+                pass
+
+    made = [core.tasklet(transfer)(number) for number in range(3)]
+    ticks = [0]
+
+    def ticker():
+        while True:
+            core.sleep(0.01)
+            ticks[0] += 1
+
+    core.tasklet(ticker)()
+    core.sleep(0.1)
+    say(made=[id(tasklet) for tasklet in made])
+    core.sleep(1000)
+
+
+def busy(count, seconds="1000"):
+    """Switches at full speed, with tasklets that begin and end and stacks of changing depth; `count` others wait."""
+    for number in range(int(count)):
+        core.tasklet(outer)(number)
+    run_queue()
+    mailbox = core.channel()
+
+    def deeper(depth):
+        return deeper(depth - 1) if depth else mailbox.receive()
+
+    def born(depth):
+        deeper(depth)
+
+    say()
+    end, depth, rounds = time.monotonic() + float(seconds), 0, 0
+    longest, last = 0.0, time.perf_counter()
+    while time.monotonic() < end:
+        for _ in range(50):
+            depth = (depth + 1) % 12
+            core.tasklet(born)(depth)
+            core.schedule()
+            mailbox.send(depth)
+        now = time.perf_counter()
+        longest, last, rounds = max(longest, now - last), now, rounds + 1
+        if rounds % 100 == 0 and int(count):
+            channel.send(1)
+            core.tasklet(outer)(0)
+            core.schedule()
+    say(longest=longest, rounds=rounds)
+
+
+def threads():
+    """Two threads with tasklets, and one without."""
+    ready = threading.Barrier(3)
+
+    def with_tasklets():
+        core.tasklet(outer)(1)
+        core.schedule()
+        ready.wait()
+        core.sleep(1000)
+
+    def without():
+        ready.wait()
+        time.sleep(1000)
+
+    for function in (with_tasklets, without):
+        threading.Thread(target=function, name=function.__name__, daemon=True).start()
+    core.tasklet(outer)(0)
+    core.schedule()
+    ready.wait()
+    time.sleep(0.1)
+    say()
+    time.sleep(1000)
+
+
+def scopes():
+    """Tasklets spawned in scopes."""
+
+    def child():
+        channel.receive()
+
+    def parent():
+        with roamlet.scope() as scope:
+            scope.spawn(child)
+            scope.spawn(child)
+
+    made = core.tasklet(parent)()
+    run_queue()
+    say(parent=id(made))
+    core.sleep(1000)
+
+
+def with_locals():
+    """Local variables of every simple type."""
+
+    def variables(text, number=-(2**70)):
+        flag, nothing, real, data = True, None, 1.5, b"bytes"
+        several, few, mapping = [1, "two", (3,), None, 5, 6], (1,), {"a": 1}
+        captured = 12
+
+        def inside():
+            return captured
+
+        channel.receive()
+        return flag, nothing, real, data, several, few, mapping, inside, number
+
+    core.tasklet(variables)("secret")
+    run_queue()
+    say()
+    core.sleep(1000)
+
+
+def unused():
+    """roamlet is imported, and no tasklet was made."""
+    say()
+    time.sleep(1000)
+
+
+def changed(old, new):
+    """The table says something else than it did."""
+    module = ctypes.PyDLL(sys.modules[f"roamlet.core._{core.backend}"].__file__)
+    address = ctypes.addressof(ctypes.c_char.in_dll(module, "roamlet_layout"))
+    table = ctypes.string_at(address, 12_000)
+    ctypes.memmove(address + table.index(old.encode()), new.encode(), len(new))
+    core.getmain()
+    say()
+    time.sleep(1000)
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,330 @@
+"""Processes read from outside, beside their own reports: hung, idle and busy ones, and those that cannot be read."""
+
+import ctypes
+import os
+import subprocess
+import sys
+
+import pytest
+
+from roamlet.core import backend
+from roamlet.diagnose import model
+from roamlet.diagnose.outside import CannotRead, read_process
+from roamlet.diagnose.outside.memory import explained
+from roamlet.diagnose.outside.stopping import Stopped, activity
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are read by way of /proc")
+frames_seen = pytest.mark.backends(
+    "sliced", "stacks", reason="greenlet's own structs are its own: no frames of suspended tasklets"
+)
+
+UNDISTURBED = "undisturbed: none of its threads ran meanwhile"
+
+
+def rows(process):
+    return {tasklet.id: tasklet for _, tasklet in process.tasklets()}
+
+
+def named(process, name):
+    return [tasklet for _, tasklet in process.tasklets() if tasklet.name == name]
+
+
+def stack_of(tasklet):
+    return [[frame.function, frame.file, frame.line] for frame in tasklet.frames]
+
+
+@pytest.mark.parametrize("how", ["sleep", "re"])
+def test_a_process_that_keeps_the_gil_for_ever_shows_all_that_it_shows_itself(started, how):
+    running = started("kinds", how)
+    if how == "sleep":
+        running.sleeps()
+    process = read_process(running.pid)
+    found = rows(process)
+    assert len(running.facts["tasklets"]) == 15
+    for number, (text, stack) in running.facts["tasklets"].items():
+        tasklet = found.pop(int(number))
+        assert f"<roamlet.tasklet {tasklet.name}, " in text or f"Spawned {tasklet.name}, " in text
+        if tasklet.state == model.RUNNING:
+            assert [frame.function for frame in tasklet.frames][-2:] == ["hang", "kinds.<locals>.stuck"]
+        elif backend != "greenlet" and not tasklet.main:
+            assert stack_of(tasklet) == stack
+    (unborn,) = found.values()
+    assert (unborn.id, unborn.name, unborn.state, unborn.frames) == (running.facts["unborn"], "never", model.NEW, ())
+    assert (process.how == UNDISTURBED) == (
+        how == "sleep"
+    )  # what runs in `re` has to be stopped, for some milliseconds
+    (thread,) = process.threads
+    assert (thread.main, thread.native_id, thread.holds_gil) == (True, running.pid, True)
+    assert thread.state == ("sleeping" if how == "sleep" else "running")
+
+
+def test_what_each_tasklet_waits_for(started):
+    running = started("kinds", "sleep")
+    found = rows(read_process(running.pid))
+    waits = [found[number].wait for number in running.facts["made"]]
+    assert [wait.kind for wait in waits] == [
+        *(
+            model.RECEIVE,
+            model.TIMER,
+            model.SELECT,
+            model.LOCK,
+            model.RECEIVE,
+            model.LOCK,
+            model.SEMAPHORE,
+            model.EVENT,
+        ),
+        *(model.CONDITION, model.SEND, model.READ, model.WAKEUP, model.RECEIVE),
+    ]
+    assert 900 < waits[1].due <= 1000
+    assert len(waits[2].channels) == 2
+    assert waits[5].owner == running.facts["made"][4]  # of the RLock
+    assert waits[0].address == waits[4].address == waits[12].address
+    assert waits[0].others == 2
+    assert os.readlink(f"/proc/{running.pid}/fd/{waits[10].descriptor}").startswith("pipe:")
+    assert found[running.facts["made"][12]].name == "outer"  # what spawn() was given
+    assert [found[number].name for number in running.facts["made"]][3:4] == ["Lock.acquire"]
+
+
+def test_many_blocked_tasklets_are_all_there(started):
+    running = started("blocked", "20000")
+    running.sleeps()
+    process = read_process(running.pid)
+    outer = named(process, "outer")
+    assert len(outer) == 20_000
+    assert len({tasklet.id for tasklet in outer}) == 20_000
+    assert len({tasklet.frames for tasklet in outer}) == 1
+    if backend != "greenlet":
+        assert [frame.function for frame in outer[0].frames] == ["inner", "middle", "outer"]
+    assert {tasklet.wait.others for tasklet in outer} == {19_999}
+    assert process.threads[0].scheduler.idle
+    assert process.how == UNDISTURBED
+
+
+def test_an_idle_process_is_never_stopped(started, monkeypatch):
+    running = started("blocked", "10")
+    running.sleeps()
+
+    def refused(self):
+        raise AssertionError("it was stopped")
+
+    monkeypatch.setattr(Stopped, "__enter__", refused)
+    for _ in range(50):
+        assert read_process(running.pid).how == UNDISTURBED
+
+
+def test_a_deadlock_among_three_while_others_go_on(started):
+    running = started("deadlock")
+    process = read_process(running.pid)
+    found = rows(process)
+    owners = [found[number].wait.owner for number in running.facts["made"]]
+    assert owners == [running.facts["made"][index] for index in (1, 2, 0)]
+    assert len(named(process, "deadlock.<locals>.ticker")) == 1
+
+
+def test_threads_with_and_without_tasklets(started):
+    running = started("threads")
+    running.sleeps()
+    process = read_process(running.pid)
+    assert [len(thread.scheduler.tasklets) if thread.scheduler else None for thread in process.threads] == [2, 2, None]
+    assert [thread.main for thread in process.threads] == [True, False, False]
+    assert process.threads[2].frames[0].function == "threads.<locals>.without"
+    assert {thread.native_id for thread in process.threads} == {
+        int(tid) for tid in os.listdir(f"/proc/{running.pid}/task")
+    }
+
+
+def test_tasklets_are_below_the_one_whose_scope_they_were_spawned_in(started):
+    running = started("scopes")
+    children = named(read_process(running.pid), "scopes.<locals>.child")
+    assert [child.parent for child in children] == [running.facts["parent"]] * 2
+
+
+@frames_seen
+def test_local_variables_only_where_they_are_asked_for(started):
+    running = started("with_locals")
+    running.sleeps()
+    (tasklet,) = named(read_process(running.pid), "with_locals.<locals>.variables")
+    assert tasklet.frames[0].locals is None
+    (tasklet,) = named(read_process(running.pid, with_locals=True), "with_locals.<locals>.variables")
+    found = dict(tasklet.frames[0].locals)
+    assert found["text"] == "'secret'"
+    assert found["number"] == str(-(2**70))
+    assert [found[name] for name in ("flag", "nothing", "real", "data")] == ["True", "None", "1.5", "b'bytes'"]
+    assert found["several"] == "[1, 'two', (...), None, ... of 6]"
+    assert (found["few"], found["mapping"], found["captured"]) == ("(1,)", "<dict of 1>", "12")
+    assert found["inside"] == "<function with_locals.<locals>.variables.<locals>.inside>"
+
+
+# ---- processes that run ----
+
+
+def wrong_rows(process):
+    """What cannot be of tasklets of the program `busy`."""
+    for _, tasklet in process.tasklets():
+        names = [frame.function for frame in tasklet.frames]
+        last = {"outer": "outer", "busy.<locals>.born": "busy.<locals>.born", "main": "<module>"}.get(tasklet.name)
+        if tasklet.state == model.NEW:
+            if names:
+                yield f"frames of one that has not run: {tasklet}"
+        elif last is None:
+            yield f"no name of the program's: {tasklet}"
+        elif backend != "greenlet" and (not names or names[-1] != last):
+            yield f"the stack of another one: {tasklet}"
+        elif tasklet.state == model.PAUSED or (
+            tasklet.state == model.BLOCKED and tasklet.wait.kind not in (model.RECEIVE, model.SEND)
+        ):
+            yield f"a state that none has: {tasklet}"
+        elif (
+            backend != "greenlet"
+            and tasklet.name == "outer"
+            and tasklet.state == model.BLOCKED
+            and names != ["inner", "middle", "outer"]
+        ):
+            yield f"the stack of outer: {tasklet}"
+
+
+def read_many(running, count):
+    for _ in range(count):
+        process = read_process(running.pid)
+        assert list(wrong_rows(process)) == []
+        assert process.problems == ([] if backend != "greenlet" else process.problems[:1])
+        running_ones = [tasklet for _, tasklet in process.tasklets() if tasklet.state == model.RUNNING]
+        assert len(running_ones) == 1
+        assert len(named(process, "outer")) in (20, 21)
+        yield process
+
+
+def test_no_row_of_a_busy_process_is_torn(started):
+    running = started("busy", "20")
+    for process in read_many(running, 150):
+        assert process.how.startswith("from one moment, for which it was stopped: ")
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+def test_no_row_in_ten_thousand_reads_is_torn(started):
+    running = started("busy", "20", "100000")
+    for _ in read_many(running, 10_000):
+        pass
+
+
+def test_a_busy_process_goes_on_unharmed(started):
+    running = started("busy", "20", "4")
+    for _ in range(5):
+        read_process(running.pid)
+    assert running.says()["rounds"] > 0
+    assert running.wait(30) == 0
+
+
+def test_a_signal_that_comes_while_it_stands_is_not_lost(started):
+    running = started("busy", "0", "30")
+    with Stopped(running.pid):
+        os.kill(running.pid, 15)
+    assert running.wait(30) == -15
+
+
+def test_a_stopped_process_is_read_and_stays_stopped(started):
+    running = started("busy", "20")
+    os.kill(running.pid, 19)
+    while activity(running.pid) is None:
+        pass
+    assert read_process(running.pid).threads[0].state == "stopped"
+    with open(f"/proc/{running.pid}/stat") as file:
+        assert file.read().rpartition(")")[2].split()[0] == "T"
+
+
+# ---- what cannot be read ----
+
+
+def refusal(pid):
+    try:
+        read_process(pid)
+    except CannotRead as error:  # kept in no variable: its traceback has what was read
+        return str(error)
+    return "it was read"
+
+
+def test_no_such_process():
+    with open("/proc/sys/kernel/pid_max") as file:
+        pid = int(file.read()) + 1
+    assert refusal(pid) == f"there is no process {pid}, or it has ended meanwhile"
+
+
+def test_a_process_without_roamlet():
+    with subprocess.Popen(["sleep", "100"]) as process:
+        try:
+            assert refusal(process.pid) in (
+                "it has not loaded roamlet",
+                f"there is no process {process.pid}, or it has ended meanwhile",
+            )
+        finally:
+            process.kill()
+
+
+def test_roamlet_without_tasklets(started):
+    running = started("unused")
+    process = read_process(running.pid)
+    assert process.threads == []
+    assert process.problems == ["it has loaded roamlet, but no thread of it has used a tasklet yet"]
+
+
+def test_a_process_that_has_ended(started):
+    running = started("blocked", "1")
+    running.kill()
+    os.waitid(os.P_PID, running.pid, os.WEXITED | os.WNOWAIT)  # it stays as a zombie
+    assert refusal(running.pid) == f"process {running.pid} has no memory: it has ended, or is a part of the kernel"
+
+
+def test_a_process_that_ends_in_the_middle(started, monkeypatch):
+    running = started("busy", "20")
+    entered = Stopped.__enter__
+
+    def ends(self):
+        running.kill()
+        os.waitid(os.P_PID, running.pid, os.WEXITED | os.WNOWAIT)
+        return entered(self)
+
+    monkeypatch.setattr(Stopped, "__enter__", ends)
+    assert f"process {running.pid}" in refusal(running.pid)
+
+
+def test_a_layout_that_is_not_known(started):
+    running = started("changed", "roamlet.layout.1", "roamlet.layout.9")
+    assert refusal(running.pid) == (
+        "its roamlet describes itself as 'roamlet.layout.9', which this version cannot read: use "
+        "`roamlet ps` of the version that it runs"
+    )
+
+
+def test_a_layout_that_lacks_something(started):
+    running = started("changed", "task.waiting_on", "task.wanting_on")
+    assert refusal(running.pid) == (
+        "its roamlet does not say where 'task.waiting_on' is, which this version needs: use "
+        "`roamlet ps` of the version that it runs"
+    )
+
+
+def test_messages_about_permissions_say_what_helps(monkeypatch):
+    own = explained(PermissionError(1, "no"), os.getpid())
+    assert str(own).startswith(f"process {os.getpid()} may not be read: ")
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
+    other = explained(PermissionError(13, "no"), os.getpid())
+    assert f"of another user (number {os.getuid()}). Run this as that user, or with sudo" in str(other)
+
+
+def test_one_that_is_traced_already_says_by_whom(started):
+    running = started("busy", "0")
+    libc = ctypes.CDLL(None, use_errno=True)
+    tracer = os.fork()
+    if tracer == 0:  # no roamlet from here on
+        libc.ptrace(0x4206, running.pid, None, None)
+        libc.pause()
+    try:
+        while True:
+            with open(f"/proc/{running.pid}/status") as lines:
+                if f"TracerPid:\t{tracer}\n" in lines:
+                    break
+        assert f"process {tracer} traces it already" in refusal(running.pid)
+    finally:
+        os.kill(tracer, 9)
+        os.waitpid(tracer, 0)
