@@ -550,5 +550,25 @@ def end_thread() -> None:
 def thread_ends() -> bool:
     """Whether this thread's tasklets are just being ended because the thread ends."""
 
+def trace_start(internal: str, events: int) -> None:
+    """Record what the tasklets of all threads do, in a ring of so many events (rounded up to a power of two) for each thread.
+
+    `internal` is the folder, with its separator, whose code is passed over where the place of a wait is noted.
+    RuntimeError when that is done already, ValueError for events out of 16 to 16777216. For roamlet.diagnose.trace().
+    """
+
+def trace_stop() -> tuple[Any, ...]:
+    """End the recording and return it: (started, stopped, events lost with their thread's ring, places missed, threads, places,
+    tasklets). Times are in ns of time.monotonic_ns(). threads: (id, ended, capacity, count, bytes of the last `capacity` of
+    `count` events), the newest first; places: (number, name, file or None, line); tasklets that live: (number, name or None, thread
+    id, whether it is main). RuntimeError when nothing is being recorded.
+    """
+
+def trace_held(ns: int, /) -> list[tuple[int, int, int]]:
+    """The threads whose tasklet has run for longer, while a trace is taken: (thread id, tasklet's number, since when)."""
+
+def trace_current() -> int:
+    """The current tasklet's number in the trace that is being taken; 0 without one, and where no tasklet runs."""
+
 def trim() -> None:
     """Give back the memory of this thread's pools."""

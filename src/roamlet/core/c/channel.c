@@ -73,7 +73,7 @@ channel_go_on(Scheduler *scheduler, Channel *channel, Tasklet *peer, bool switch
     return 0;
 }
 
-static PyObject *channel_callback; /* of set_channel_callback; NULL: none */
+static PyObject *channel_callback; /* of set_channel_callback; NULL: none. With it channel_attention is not 0 */
 
 /* Tell the channel callback what the current tasklet is about to do. Meanwhile `value` (borrowed), which it sends, is its tempval, as in
    Stackless; NULL: it receives. Where no tasklet runs, in the hub or a signal handler, the current one sleeps, with its own value in
@@ -152,15 +152,22 @@ static int select_sends(Scheduler *scheduler, Channel *channel, PyObject **value
 static bool select_waits(Channel *channel, int direction);
 static void select_channel_closes(Channel *channel);
 
-/* Send `value` (borrowed), an exception to raise in the receiver when is_error. */
+/* The two below for the time when channel_attention is not 0. */
+static PyObject *channel_send_attended(Channel *channel, PyObject *value, bool is_error, PyObject *const *operands, int how);
+static PyObject *channel_receive_attended(Channel *channel, int how, PyObject *const *operands);
+
+/* Send `value` (borrowed), an exception to raise in the receiver when is_error. `attended`: what others want to know of it was told, and
+   values that pass are recorded. */
 static inline __attribute__((always_inline)) PyObject *
-channel_send_value(Channel *channel, PyObject *value, bool is_error, PyObject *const *operands, int how)
+channel_send_value(Channel *channel, PyObject *value, bool is_error, PyObject *const *operands, int how, const bool attended)
 {
     Scheduler *scheduler = scheduler_get();
     Tasklet *current, *next;
     PyObject *unused;
-    if (unlikely(scheduler == NULL || (channel_callback != NULL && channel_announce(channel, 1, value, is_error) < 0)))
+    if (unlikely(scheduler == NULL))
         return NULL;
+    if (!attended && unlikely(channel_attention != 0))
+        return channel_send_attended(channel, value, is_error, operands, how);
 again:
     if (channel->balance < 0) {
         bool switches = channel_switches(scheduler, channel, channel->head, 1);
@@ -179,6 +186,8 @@ again:
         assert(!peer->raises);
         peer->tempval = Py_NewRef(value);
         peer->raises = is_error;
+        if (attended)
+            trace_message(scheduler, scheduler->current, peer, channel);
         if (unlikely(channel_go_on(scheduler, channel, peer, switches) < 0))
             return NULL;
         Py_RETURN_NONE;
@@ -221,13 +230,15 @@ again:
 }
 
 static inline __attribute__((always_inline)) PyObject *
-channel_receive_value(Channel *channel, int how, PyObject *const *operands)
+channel_receive_value(Channel *channel, int how, PyObject *const *operands, const bool attended)
 {
     Scheduler *scheduler = scheduler_get();
     Tasklet *current, *next;
     PyObject *value;
-    if (unlikely(scheduler == NULL || (channel_callback != NULL && channel_announce(channel, -1, NULL, false) < 0)))
+    if (unlikely(scheduler == NULL))
         return NULL;
+    if (!attended && unlikely(channel_attention != 0))
+        return channel_receive_attended(channel, how, operands);
 again:
     if (channel->balance > 0) {
         bool is_error, switches = channel_switches(scheduler, channel, channel->head, -1);
@@ -244,6 +255,8 @@ again:
         peer->sends_error = false;
         if (unlikely(value == NULL)) /* taken away from outside while it waited */
             value = Py_NewRef(Py_None);
+        if (attended)
+            trace_message(scheduler, peer, scheduler->current, channel);
         if (unlikely(channel_go_on(scheduler, channel, peer, switches) < 0)) {
             PyObject *raised = error_take();
             Py_DECREF(value);
@@ -295,13 +308,29 @@ again:
 static __attribute__((noinline)) PyObject *
 channel_send_seldom(Channel *channel, PyObject *value, bool is_error, int how)
 {
-    return channel_send_value(channel, value, is_error, NULL, how);
+    return channel_send_value(channel, value, is_error, NULL, how, false);
 }
 
 static __attribute__((noinline)) PyObject *
 channel_receive_seldom(Channel *channel, int how)
 {
-    return channel_receive_value(channel, how, NULL);
+    return channel_receive_value(channel, how, NULL, false);
+}
+
+static __attribute__((noinline)) PyObject *
+channel_send_attended(Channel *channel, PyObject *value, bool is_error, PyObject *const *operands, int how)
+{
+    if (channel_callback != NULL && channel_announce(channel, 1, value, is_error) < 0)
+        return NULL;
+    return channel_send_value(channel, value, is_error, operands, how, true);
+}
+
+static __attribute__((noinline)) PyObject *
+channel_receive_attended(Channel *channel, int how, PyObject *const *operands)
+{
+    if (channel_callback != NULL && channel_announce(channel, -1, NULL, false) < 0)
+        return NULL;
+    return channel_receive_value(channel, how, operands, true);
 }
 
 static PyObject *
@@ -309,7 +338,7 @@ Channel_send(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
     if (unlikely(count != 1))
         return PyErr_Format(PyExc_TypeError, "channel.send() takes exactly one argument (%zd given)", count);
-    return channel_send_value((Channel *)self, args[0], false, arguments_end(args, count, NULL), WAITS);
+    return channel_send_value((Channel *)self, args[0], false, arguments_end(args, count, NULL), WAITS, false);
 }
 
 static PyObject *
@@ -331,13 +360,13 @@ Channel_receive(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
     if (unlikely(count != 0))
         return PyErr_Format(PyExc_TypeError, "channel.receive() takes no arguments (%zd given)", count);
-    return channel_receive_value((Channel *)self, WAITS, arguments_end(args, count, NULL));
+    return channel_receive_value((Channel *)self, WAITS, arguments_end(args, count, NULL), false);
 }
 
 static PyObject *
 Channel_next(PyObject *self)
 {
-    return channel_receive_value((Channel *)self, ITERATES, switch_iterated(__builtin_return_address(0)));
+    return channel_receive_value((Channel *)self, ITERATES, switch_iterated(__builtin_return_address(0)), false);
 }
 
 /* The exception object for (type or instance, value or arguments): a new reference, NULL with an exception set. */

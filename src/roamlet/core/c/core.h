@@ -34,6 +34,7 @@ typedef struct SelectCase SelectCase;
 typedef struct Scheduler Scheduler;
 typedef struct RunningLoop RunningLoop;
 typedef struct LocalEntry LocalEntry;
+typedef struct TraceRing TraceRing;
 
 #include "arguments.h"
 #include "cpython/cpython.h"
@@ -67,6 +68,7 @@ enum {
 enum {
     ATTEND_CALLBACK = 1, /* set_schedule_callback */
     ATTEND_WATCHDOG = 2, /* run() with a budget or slices */
+    ATTEND_TRACE = 4,    /* the thread's `trace` */
 };
 
 struct Tasklet {
@@ -90,6 +92,7 @@ struct Tasklet {
     PyObject *weakrefs;
     int timer;             /* index in the scheduler's heap of timers, -1: none */
     int atomic;            /* how many atomic blocks it is in; set_atomic(True) is one more */
+    uint32_t trace_id;     /* its number in traces; 0: in none yet */
     uint8_t special;       /* SPECIAL_ flags */
     int8_t blocked;        /* one of the values above */
     uint8_t state;         /* TASKLET_UNBOUND, NEW or STARTED */
@@ -188,6 +191,7 @@ struct Scheduler {
     Preempt preempt;
     int origins;          /* how much of their origin coroutines remember in tasklets without an event loop */
 
+    TraceRing *trace; /* what its tasklets do is recorded there; NULL: it is not */
     bool service;     /* a thread of roamlet's own */
     volatile bool sleeping; /* its thread sleeps with the GIL released; cleared by the thread that rings */
     int64_t last_tick;

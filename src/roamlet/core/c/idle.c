@@ -266,5 +266,7 @@ scheduler_idle(Scheduler *scheduler)
     scheduler->current = scheduler->first;
     scheduler->first = NULL;
     scheduler->idle = false;
+    if (unlikely(scheduler->trace != NULL))
+        trace_goes_on(scheduler);
     return scheduler->current;
 }

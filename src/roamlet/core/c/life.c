@@ -18,6 +18,7 @@ scheduler_unregister(Scheduler *scheduler)
     for (Scheduler **link = &schedulers; *link != NULL; link = &(*link)->registered_next)
         if (*link == scheduler) {
             *link = scheduler->registered_next;
+            trace_thread_ends(scheduler);
             return;
         }
 }
@@ -315,6 +316,7 @@ scheduler_create(void)
     atomic_to_main(scheduler->main);
     if (schedule_callback != NULL)
         scheduler->attention |= ATTEND_CALLBACK;
+    trace_thread(scheduler);
     scheduler_register(scheduler);
     return scheduler;
 

@@ -10,6 +10,7 @@
 #include "tracing.c"
 #include "running_loop.c"
 #include "collecting.c"
+#include "trace_events.c"
 #include "ring.c"
 #include "idle.c"
 #include "scheduler.c"
@@ -30,6 +31,7 @@
 #include "inspect.c"
 #include "preempt.c"
 #include "run.c"
+#include "trace_session.c"
 #include "snapshot.c"
 #if defined(ROAMLET_SWITCH_SLICED)
 #include "switch/sliced.c"
@@ -289,6 +291,10 @@ static PyMethodDef core_methods[] = {
     {"keep_current", core_keep_current, METH_NOARGS, keep_current_doc},
     {"end_thread", core_end_thread, METH_NOARGS, end_thread_doc},
     {"thread_ends", core_thread_ends, METH_NOARGS, thread_ends_doc},
+    {"trace_start", (PyCFunction)(void (*)(void))core_trace_start, METH_VARARGS | METH_KEYWORDS, trace_start_doc},
+    {"trace_stop", core_trace_stop, METH_NOARGS, trace_stop_doc},
+    {"trace_held", core_trace_held, METH_O, trace_held_doc},
+    {"trace_current", core_trace_current, METH_NOARGS, trace_current_doc},
     {"trim", core_trim, METH_NOARGS, trim_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -135,6 +135,8 @@ scheduler_wake(Tasklet *tasklet)
     Scheduler *scheduler = tasklet->scheduler;
     tasklet_unblock(tasklet);
     ring_append(scheduler, tasklet);
+    if (unlikely(scheduler->trace != NULL))
+        trace_wakes(tasklet);
     if (unlikely(scheduler->sleeping))
         scheduler_ring(scheduler);
 }

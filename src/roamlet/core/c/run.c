@@ -231,7 +231,9 @@ core_get_schedule_callback(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unus
 static PyObject *
 core_set_channel_callback(PyObject *Py_UNUSED(module), PyObject *callback)
 {
-    return hook_replace(&channel_callback, callback, "set_channel_callback()");
+    PyObject *old = hook_replace(&channel_callback, callback, "set_channel_callback()");
+    channel_attention = (channel_attention & ~(unsigned)CHANNEL_CALLBACK) | (channel_callback != NULL ? CHANNEL_CALLBACK : 0u);
+    return old;
 }
 
 static PyObject *

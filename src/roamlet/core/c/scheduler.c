@@ -117,6 +117,7 @@ static void watchdog_redirects(Scheduler *scheduler, Tasklet *from);
 static __attribute__((noinline)) Tasklet *
 scheduler_departs(Scheduler *scheduler, Tasklet *from, Tasklet *to)
 {
+    bool meeting = scheduler->meeting;
     if (from->special & SPECIAL_ATOMIC)
         atomic_release();
     scheduler->first = to;
@@ -132,6 +133,10 @@ scheduler_departs(Scheduler *scheduler, Tasklet *from, Tasklet *to)
         loop_leaves(from);
     scheduler->first = NULL;
     scheduler->idle = scheduler->announcing = false;
+    if ((scheduler->attention & ATTEND_TRACE) != 0 && to != from) {
+        scheduler->meeting = false;
+        trace_departs(scheduler, from, to, meeting);
+    }
     return to;
 }
 
@@ -351,6 +356,9 @@ tasklet_main(Scheduler *scheduler, Tasklet *tasklet)
         Py_CLEAR(error);
     if (unlikely(error != NULL && error_handler != NULL))
         error = error_handle(error);
+
+    if (unlikely(scheduler->trace != NULL))
+        trace_ends(scheduler, tasklet, error != NULL);
 
     /* All that can run code is dropped while this tasklet is still the current one. */
     function = tasklet->function;

@@ -98,10 +98,13 @@ static __attribute__((noinline)) int
 select_receives(Scheduler *scheduler, Channel *channel, PyObject *value, bool is_error)
 {
     bool switches;
+    Tasklet *peer;
     SelectCase *met = select_partner(scheduler, channel, BLOCKED_RECEIVE, &switches);
     if (met == NULL)
         return PyErr_Occurred() ? -1 : 0;
-    return channel_go_on(scheduler, channel, select_choose(met, Py_NewRef(value), is_error), switches) < 0 ? -1 : 1;
+    peer = select_choose(met, Py_NewRef(value), is_error);
+    trace_message(scheduler, scheduler->current, peer, channel);
+    return channel_go_on(scheduler, channel, peer, switches) < 0 ? -1 : 1;
 }
 
 /* Receive from a select that waits: 1 with *value owned, 0 when none waits, -1 with an exception set. Switches. */
@@ -109,11 +112,14 @@ static __attribute__((noinline)) int
 select_sends(Scheduler *scheduler, Channel *channel, PyObject **value)
 {
     bool switches;
+    Tasklet *peer;
     SelectCase *met = select_partner(scheduler, channel, BLOCKED_SEND, &switches);
     if (met == NULL)
         return PyErr_Occurred() ? -1 : 0;
     *value = Py_NewRef(met->value);
-    if (channel_go_on(scheduler, channel, select_choose(met, NULL, false), switches) < 0) {
+    peer = select_choose(met, NULL, false);
+    trace_message(scheduler, peer, scheduler->current, channel);
+    if (channel_go_on(scheduler, channel, peer, switches) < 0) {
         PyObject *raised = error_take();
         Py_CLEAR(*value);
         error_raise(raised);

@@ -121,6 +121,8 @@ tasklet_bind_args(Tasklet *tasklet, PyObject *args, PyObject *kwargs)
     tasklet->args = Py_NewRef(args);
     tasklet->kwargs = Py_XNewRef(kwargs != NULL && PyDict_GET_SIZE(kwargs) > 0 ? kwargs : NULL);
     tasklet->state = TASKLET_NEW;
+    if (unlikely(tasklet->scheduler->trace != NULL))
+        trace_born(tasklet);
     Py_XDECREF(old_context); /* last: it may run code, which may run this tasklet */
     Py_XDECREF(old_args);
     Py_XDECREF(old_kwargs);

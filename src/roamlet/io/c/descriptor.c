@@ -168,9 +168,19 @@ Descriptor_repr(PyObject *self)
     return PyUnicode_FromFormat("<%sdescriptor %d>", descriptor->closed ? "closed " : "", descriptor->fd);
 }
 
+/* Its number: a trace asks what a tasklet waits for, see core/c/trace_events.c. */
+static PyObject *
+Descriptor_index(PyObject *self)
+{
+    return PyLong_FromLong(((Descriptor *)self)->fd);
+}
+
+static PyNumberMethods Descriptor_number = {.nb_index = Descriptor_index};
+
 static PyTypeObject Descriptor_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "roamlet.io.Descriptor",
     .tp_basicsize = sizeof(Descriptor),
+    .tp_as_number = &Descriptor_number,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .tp_repr = Descriptor_repr,
     .tp_dealloc = (destructor)PyObject_Free,

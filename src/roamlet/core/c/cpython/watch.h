@@ -74,6 +74,17 @@ watch_tracing_enter(PyThreadState *tstate, WatchTracing saved)
     version_resumed(tstate);
 }
 
+/* The instruction that `frame` is in, as an index into its code. */
+static inline ptrdiff_t
+watch_frame_offset(const WatchFrame *frame, PyCodeObject *code)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    return frame->instr_ptr - (_Py_CODEUNIT *)code->co_code_adaptive;
+#else
+    return frame->prev_instr - (_Py_CODEUNIT *)code->co_code_adaptive;
+#endif
+}
+
 #if WATCH_BY_MONITORING
 
 /* How often roamlet may change global events in a process. 3.13 and later count all changes in 24 bits, and refuse any further. */
@@ -123,11 +134,7 @@ watch_frame_iterates(const WatchFrame *frame)
     if (code == NULL)
         return false;
     instructions = (_Py_CODEUNIT *)code->co_code_adaptive;
-#if PY_VERSION_HEX >= 0x030D0000
-    index = frame->instr_ptr - instructions;
-#else
-    index = frame->prev_instr - instructions;
-#endif
+    index = watch_frame_offset(frame, code);
     if (index < 0 || index >= Py_SIZE(code))
         return false;
     opcode = instructions[index].op.code;

@@ -1,0 +1,138 @@
+"""Taking a trace of this process: the recording is begun and ended, and tasklets that keep their thread are looked at meanwhile."""
+
+import os
+import sys
+import time
+from types import FrameType, TracebackType
+from typing import TextIO
+
+import roamlet
+from roamlet import io
+from roamlet.core import _core, mark_service_thread, os_threads, outside_atomic
+from roamlet.diagnose.tracing import recording as recorded
+from roamlet.diagnose.tracing import writing
+from roamlet.diagnose.tracing.recording import Place, Recording, Sample
+from roamlet.io import _originals
+
+EVENTS = 1 << 18
+HOLD = 0.01  # seconds
+SAMPLES = 20_000
+DEPTH = 100
+_INTERNAL = os.path.dirname(roamlet.__file__) + os.sep
+
+
+class Trace:
+    """A trace of this process, taken inside a `with` block; roamlet.diagnose.trace() makes it."""
+
+    def __init__(self, path: str | os.PathLike[str] | None = None, *, events: int = EVENTS, hold: float = HOLD) -> None:
+        if path is not None:
+            writing.form_of(path)
+        if not 0.001 <= hold <= 3600:
+            raise ValueError(f"trace(hold={hold!r}): a number of seconds from 0.001 to 3600, for instance 0.01")
+        if not 16 <= events <= 1 << 24:
+            raise ValueError(f"trace(events={events!r}): a thread's buffer has room for 16 to 16777216 events")
+        self.path = path
+        self.hold = hold
+        self.recordings: list[Recording] = []
+        self._events = events
+        self._looker: _Looker | None = None
+
+    def start(self) -> None:
+        """Begin. Raises RuntimeError when this process takes a trace already. Does not block."""
+        _core.trace_start(_INTERNAL, self._events)
+        _taken.add(self)
+        self.recordings = []
+        self._looker = _Looker(self.hold)
+
+    def stop(self) -> None:
+        """End it: what was recorded is in `recordings`, this process's first. Does nothing when it was not begun."""
+        looker, self._looker = self._looker, None
+        if looker is None:
+            return
+        _taken.discard(self)
+        names = recorded.thread_names()
+        names.pop(looker.ident, None)
+        raw = _core.trace_stop()
+        looker.stop()
+        own = recorded.from_core(raw, "this process", os.getpid(), names)
+        own.samples = looker.samples
+        self.recordings = [own]
+
+    def __enter__(self) -> "Trace":
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        if self.path is not None:
+            self.save(self.path)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the trace to a file, in the form that its name says: see roamlet.diagnose.trace(). Raises OSError, ValueError."""
+        writing.save(path, self.recordings, int(self.hold * 1e9))
+
+    def summary(self, file: TextIO | None = None) -> None:
+        """Print how much was recorded, what was dropped, and the places with the longest waits. Default: sys.stderr."""
+        writing.summary(self.recordings, int(self.hold * 1e9), file or sys.stderr)
+
+
+_taken: set[Trace] = set()
+
+
+def _forget_after_fork() -> None:
+    """In a forked child: the trace is its parent's."""
+    for trace in _taken:
+        trace._looker = None
+        _core.trace_stop()
+    _taken.clear()
+
+
+os.register_at_fork(after_in_child=_forget_after_fork)
+
+
+class _Looker:
+    """A thread that looks at tasklets that run for longer than `hold`, several times each, and keeps their stacks."""
+
+    def __init__(self, hold: float) -> None:
+        self.samples: list[Sample] = []
+        self._limit = int(hold * 1e9 * 0.6)  # looked at before it is over, so that each that is longer has a stack
+        self._period = min(hold / 3, 0.05)
+        self._go_on = True
+        self.ident = 0
+        self._thread = io.start_thread(self._main, "roamlet-trace")
+
+    def stop(self) -> None:
+        self._go_on = False
+        outside_atomic(self._thread.join, (5.0,))
+
+    def _main(self) -> None:
+        mark_service_thread()
+        self.ident = os_threads.get_ident()
+        while self._go_on and len(self.samples) < SAMPLES:
+            _originals.sleep(self._period)
+            held = _core.trace_held(self._limit)
+            if held:
+                self._look(held)
+
+    def _look(self, held: list[tuple[int, int, int]]) -> None:
+        frames = sys._current_frames()
+        try:
+            for ident, tasklet, since in held:
+                frame = frames.get(ident)
+                if frame is not None and ident != self.ident:
+                    self.samples.append(Sample(time.monotonic_ns(), ident, tasklet, since, stack_of(frame)))
+        finally:
+            frame = None
+            frames.clear()  # this frame is among them
+
+
+def stack_of(frame: FrameType | None) -> tuple[Place, ...]:
+    """The places of a frame and its callers, the outermost first; at most so many of the innermost."""
+    stack: list[Place] = []
+    while frame is not None and len(stack) < DEPTH:
+        code = frame.f_code
+        stack.append(Place(code.co_qualname, code.co_filename, frame.f_lineno or code.co_firstlineno))
+        frame = frame.f_back
+    return tuple(reversed(stack))
