@@ -42,10 +42,8 @@ def started() -> Iterator[Callable[..., Running]]:
     """started(NAME, *ARGS): a function of program.py in a process, as far as it is to be looked at."""
     processes = []
 
-    def start(*words: str, python: str = sys.executable, **environment: str) -> Running:
-        process = Running(
-            [python, PROGRAM, *words], stdout=subprocess.PIPE, text=True, env={**os.environ, **environment}
-        )
+    def start(*words: str, cwd: str | None = None) -> Running:
+        process = Running([sys.executable, PROGRAM, *words], stdout=subprocess.PIPE, text=True, cwd=cwd)
         processes.append(process)
         process.facts = process.says()
         return process

@@ -7,6 +7,8 @@ import ctypes
 import json
 import os
 import re
+import socket
+import subprocess
 import sys
 import threading
 import time
@@ -151,11 +153,14 @@ def blocked(count):
     core.sleep(1000)
 
 
-def deadlock():
+def deadlock(kind):
     """Three tasklets that wait for each other's locks, while others go on."""
-    locks = [sync.RLock() for _ in range(3)]
+    locks = [getattr(sync, kind)() for _ in range(3)]
 
     def transfer(number):
+        with locks[(number + 2) % 3]:  # held no longer
+            pass
+        core.schedule()
         with locks[number]:
             core.schedule()
             with locks[(number + 1) % 3]:
@@ -170,7 +175,7 @@ def deadlock():
             ticks[0] += 1
 
     core.tasklet(ticker)()
-    core.sleep(0.1)
+    core.sleep(0.3)
     say(made=[id(tasklet) for tasklet in made])
     core.sleep(1000)
 
@@ -265,6 +270,113 @@ def with_locals():
     run_queue()
     say()
     core.sleep(1000)
+
+
+def inspected():
+    """The situations of CPython's test_external_inspection, with tasklets in the place of threads, coroutines and tasks."""
+
+    def bar():
+        roamlet.sleep(1000)
+
+    def baz():
+        bar()
+
+    def foo():
+        baz()
+
+    def generator():
+        for _ in range(1):
+            yield channel.receive()
+
+    def consumer():
+        for _ in generator():
+            pass
+
+    def delegating():
+        yield from generator()
+
+    def through_two_generators():
+        list(delegating())
+
+    def deep(depth):
+        return deep(depth - 1) if depth else channel.receive()
+
+    def in_pieces():
+        return [
+            channel
+            .receive()
+            for _
+            in range(1)
+        ]  # fmt: skip
+
+    def worker(delay):
+        roamlet.sleep(delay)
+
+    def gather():
+        with roamlet.scope() as scope:
+            for _ in range(2):
+                scope.spawn(worker, (1000,))
+
+    def race():
+        with roamlet.scope() as outer_scope:
+            outer_scope.spawn(gather)
+            channel.receive()
+
+    def handling():
+        try:
+            raise ValueError
+        except ValueError:
+            channel.receive()
+
+    made = {
+        function.__name__: core.tasklet(function)
+        for function in (foo, consumer, through_two_generators, in_pieces, gather, race, handling)
+    }
+    made["deep"] = core.tasklet(lambda: deep(300))
+    namespace = {"channel": channel}
+    exec(compile("def f(ü=1):\n\n\n    channel.receive()\n", "a file\nof another name", "exec"), namespace)
+    made["f"] = core.tasklet(namespace["f"])
+    for tasklet in made.values():
+        tasklet()
+    run_queue()
+    run_queue()
+    stacks = {}
+    for name, tasklet in made.items():
+        stack, frame = [], tasklet.frame
+        while frame is not None:
+            stack.append([frame.f_code.co_qualname, frame.f_code.co_filename, frame.f_lineno])
+            frame = frame.f_back
+        stacks[name] = [id(tasklet), stack]
+    say(stacks=stacks)
+    core.sleep(1000)
+
+
+def descriptors():
+    """A tasklet for each kind of descriptor; prints what is at their other ends."""
+    ends = {}
+    listener = socket.create_server(("127.0.0.1", 0))
+    client = socket.create_connection(listener.getsockname())
+    kept = listener.accept()
+    pair = socket.socketpair()
+    read_end, _ = os.pipe()
+    child = subprocess.Popen(["sleep", "1000"])
+    pidfd = os.pidfd_open(child.pid)
+    for name, fd in (
+        ("listener", listener),
+        ("client", client),
+        ("pair", pair[0]),
+        ("pipe", read_end),
+        ("process", pidfd),
+    ):
+        number = fd if isinstance(fd, int) else fd.fileno()
+        ends[name] = id(core.tasklet(roamlet.io.wait_readable)(number))
+    run_queue()
+    say(ends=ends, port=listener.getsockname()[1], child=child.pid)
+    try:
+        core.sleep(1000)
+    finally:
+        child.kill()
+        del kept
 
 
 def unused():

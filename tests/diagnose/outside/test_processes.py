@@ -85,6 +85,22 @@ def test_what_each_tasklet_waits_for(started):
     assert [found[number].name for number in running.facts["made"]][3:4] == ["Lock.acquire"]
 
 
+def test_what_is_at_the_other_end_of_descriptors(started):
+    running = started("descriptors")
+    try:
+        found = rows(read_process(running.pid))
+        waits = {name: found[number].wait for name, number in running.facts["ends"].items()}
+        port = running.facts["port"]
+        assert {wait.kind for wait in waits.values()} == {model.READ}
+        assert waits["listener"].peer == f"connections to 127.0.0.1:{port}"
+        assert waits["client"].peer == f"127.0.0.1:{port}"
+        assert waits["pair"].peer == "a socket without a name"
+        assert waits["pipe"].peer.startswith("pipe ")
+        assert waits["process"].process == running.facts["child"]
+    finally:
+        os.kill(running.facts["child"], 9)
+
+
 def test_many_blocked_tasklets_are_all_there(started):
     running = started("blocked", "20000")
     running.sleeps()
@@ -112,12 +128,18 @@ def test_an_idle_process_is_never_stopped(started, monkeypatch):
         assert read_process(running.pid).how == UNDISTURBED
 
 
-def test_a_deadlock_among_three_while_others_go_on(started):
-    running = started("deadlock")
+@pytest.mark.parametrize("kind", ["RLock", pytest.param("Lock", marks=frames_seen)])
+def test_a_deadlock_among_three_while_others_go_on(started, kind):
+    running = started("deadlock", kind)
     process = read_process(running.pid)
     found = rows(process)
-    owners = [found[number].wait.owner for number in running.facts["made"]]
-    assert owners == [running.facts["made"][index] for index in (1, 2, 0)]
+    made = running.facts["made"]
+    owners = [found[number].wait.owner for number in made]
+    assert owners == [made[index] for index in (1, 2, 0)]
+    (cycle,) = process.cycles
+    assert cycle.sure == (kind == "RLock")  # any tasklet may release a Lock
+    assert {step.tasklet: step.next for step in cycle.steps} == dict(zip(made, owners, strict=True))
+    assert "which deadlock.<locals>.transfer holds" in cycle.text
     assert len(named(process, "deadlock.<locals>.ticker")) == 1
 
 

@@ -153,7 +153,7 @@ class CoreSource(Source):
                 self._files[path] = None
         return self._files[path]
 
-    def plan(self, buffers: Buffers) -> Callable[[], None]:
+    def plan(self, buffers: Buffers, places: list[int] | None = None) -> Callable[[], None]:
         def fill() -> None:
             for address, buffer in buffers:
                 end = address + len(buffer)

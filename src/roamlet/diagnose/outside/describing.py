@@ -1,6 +1,7 @@
 """The model of what a Reader has walked through. What is read besides, names and code with its lines, does not change."""
 
 from roamlet.diagnose import model
+from roamlet.diagnose.outside.holders import add_cycles
 from roamlet.diagnose.outside.reader import NEW, RECEIVES, RUNS, SENDS, STARTED, Reader, State, Thread
 from roamlet.diagnose.outside.shapes import Key
 
@@ -52,6 +53,7 @@ class Description:
                 thread.scheduler = self._scheduler(walked)
             process.threads.append(thread)
         process.threads.sort(key=lambda thread: (not thread.main, thread.native_id or 0))
+        add_cycles(process)
         process.problems += reader.problems
         if reader.threads and not reader.sees_suspended:
             process.problems.append(

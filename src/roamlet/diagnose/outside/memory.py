@@ -5,16 +5,22 @@ import ctypes
 import os
 import re
 import struct
+import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from contextlib import ExitStack
+from typing import NamedTuple, TypeAlias
 
 from roamlet.diagnose.outside.errors import CannotRead, Torn
 
-Buffers = list[tuple[int, bytearray]]  # addresses, and what is filled with the bytes from there on
+Block: TypeAlias = "bytearray | memoryview[int]"
+Buffers = list[tuple[int, Block]]  # addresses, and what is filled with the bytes from there on
 
 WORD = struct.Struct("<Q")
 LONGEST_READ = 1 << 24  # bytes; nothing that is looked at is longer
 IOVECS = 1024  # the kernel's limit for one call
+PIECE = 1 << 24  # bytes of one call at most, where threads share the work
+MOST_THREADS = 4
+FOR_A_THREAD = 1 << 25  # bytes, for which one more thread is started
 
 
 class Mapping(NamedTuple):
@@ -46,10 +52,11 @@ class Source:
             if mapping.end > low:
                 yield max(mapping.start, low), min(mapping.end, high)
 
-    def plan(self, buffers: Buffers) -> Callable[[], None]:
+    def plan(self, buffers: Buffers, places: list[int] | None = None) -> Callable[[], None]:
         """A function that fills the buffers with what is there when it is called. What is not mapped is left as it is.
 
-        All that takes time is done here, so that the function can be called while a process is stopped.
+        All that takes time is done here, so that the function can be called while a process is stopped. `places`: where each of
+        the buffers is in this process; looked up when it is not given.
         """
         raise NotImplementedError
 
@@ -62,16 +69,17 @@ class Memory:
         self.shift = shift
         self.size = 1 << shift
         self.mask = self.size - 1
-        self.blocks: dict[int, bytearray] = {}
+        self.blocks: dict[int, Block] = {}
+        self._places: dict[int, int] = {}  # of blocks, in this process
         self.late = 0
 
-    def read(self, address: int, size: int) -> bytes | bytearray:
+    def read(self, address: int, size: int) -> bytes:
         """The bytes at an address. Raises Torn where nothing is mapped."""
         at, block = address & self.mask, self.blocks.get(address >> self.shift)
         if block is None:
             block = self._fetch(address >> self.shift)
         if at + size <= self.size:
-            return block[at : at + size]
+            return bytes(block[at : at + size])
         if size > LONGEST_READ:
             raise Torn(f"{size} bytes at {address:#x}")
         parts = bytearray(block[at:])
@@ -79,7 +87,7 @@ class Memory:
             number = (address + len(parts)) >> self.shift
             known = self.blocks.get(number)
             parts += (known if known is not None else self._fetch(number))[: size - len(parts)]
-        return parts
+        return bytes(parts)
 
     def word(self, address: int) -> int:
         """The pointer, or the unsigned 64-bit number, at an address."""
@@ -101,31 +109,48 @@ class Memory:
 
     def prefetch(self, addresses: Iterable[int]) -> None:
         """Read the blocks of these addresses with few calls; those that are not mapped are left out."""
-        shift, blocks = self.shift, self.blocks
-        wanted = {address >> shift for address in addresses}.difference(blocks)
-        new = [
-            (number << shift, bytearray(self.size))
-            for number in sorted(wanted)
-            if any(True for _ in self.source.pieces(number << shift, (number + 1) << shift))
-        ]
-        if new:
-            self.source.plan(new)()
-            blocks.update((address >> shift, block) for address, block in new)
-            self.late += len(new)
+        shift = self.shift
+        wanted = {address >> shift for address in addresses}.difference(self.blocks)
+        self._add([number for number in sorted(wanted) if self._is_mapped(number)])
 
-    def known(self) -> Buffers:
-        """All that was read, to be read again."""
-        return [(number << self.shift, block) for number, block in self.blocks.items()]
+    def refreshed(self) -> Callable[[], None]:
+        """A function that reads again all that was read."""
+        numbers = list(self.blocks)
+        buffers = [(number << self.shift, self.blocks[number]) for number in numbers]
+        return self.source.plan(buffers, [self._places[number] for number in numbers])
 
-    def _fetch(self, number: int) -> bytearray:
-        low, high = number << self.shift, (number + 1) << self.shift
-        if not any(True for _ in self.source.pieces(low, high)):
-            raise Torn(f"nothing is mapped at {low:#x}")
-        block = bytearray(self.size)
-        self.source.plan([(low, block)])()
-        self.blocks[number] = block
-        self.late += 1
-        return block
+    def forget(self) -> None:
+        """Know nothing any more."""
+        self.blocks.clear()
+        self._places.clear()
+
+    def _fetch(self, number: int) -> Block:
+        if not self._is_mapped(number):
+            raise Torn(f"nothing is mapped at {number << self.shift:#x}")
+        self._add([number])
+        return self.blocks[number]
+
+    def _is_mapped(self, number: int) -> bool:
+        return any(True for _ in self.source.pieces(number << self.shift, (number + 1) << self.shift))
+
+    def _add(self, numbers: list[int]) -> None:
+        """Read these blocks, which are not known yet. They are one piece of memory here: that takes fewest objects."""
+        if not numbers:
+            return
+        size = self.size
+        arena = bytearray(len(numbers) * size)
+        base = ctypes.addressof(ctypes.c_char.from_buffer(arena))
+        view = memoryview(arena)
+        blocks: list[Block] = [arena]
+        if len(numbers) > 1:
+            blocks = [view[at : at + size] for at in range(0, len(arena), size)]
+        places = list(range(base, base + len(arena), size))
+        self.source.plan(
+            [(number << self.shift, block) for number, block in zip(numbers, blocks, strict=True)], places
+        )()
+        self.blocks.update(zip(numbers, blocks, strict=True))
+        self._places.update(zip(numbers, places, strict=True))
+        self.late += len(numbers)
 
 
 # ---- a process ----
@@ -158,25 +183,58 @@ class ProcessSource(Source):
         if not self.mappings:  # a zombie's, or a kernel thread's
             raise CannotRead(f"process {self.pid} has no memory: it has ended, or is a part of the kernel")
 
-    def plan(self, buffers: Buffers) -> Callable[[], None]:
-        local, remote, sizes = [], [], []
-        for address, buffer in buffers:
-            here = ctypes.addressof(ctypes.c_char.from_buffer(buffer)) - address
+    def plan(self, buffers: Buffers, places: list[int] | None = None) -> Callable[[], None]:
+        local, remote, sizes = list[int](), list[int](), list[int]()
+        if places is None:
+            places = [ctypes.addressof(ctypes.c_char.from_buffer(buffer)) for _, buffer in buffers]
+        start = end = 0  # of the mapping that the block before was in: the next one is mostly there, too
+        for (address, buffer), place in zip(buffers, places, strict=True):
+            high = address + len(buffer)
+            if start <= address and high <= end:
+                local += (place, high - address)
+                remote += (address, high - address)
+                sizes.append(high - address)
+                continue
             for low, high in self.pieces(address, address + len(buffer)):
-                local += [here + low, high - low]
-                remote += [low, high - low]
+                local += (place + low - address, high - low)
+                remote += (low, high - low)
                 sizes.append(high - low)
+            mapping = self.mappings[max(bisect.bisect_right(self.starts, address) - 1, 0)]
+            start, end = mapping.start, mapping.end
         calls = []
-        for first in range(0, len(sizes), IOVECS):
-            part = sizes[first : first + IOVECS]
+        several = max(1, min(IOVECS, PIECE // max(sizes, default=1)))
+        for first in range(0, len(sizes), several):
+            part = sizes[first : first + several]
             words = ctypes.c_uint64 * (2 * len(part))
             calls.append(
-                (words(*local[2 * first :][: 2 * len(part)]), words(*remote[2 * first :][: 2 * len(part)]), part)
+                (
+                    words(*local[2 * first : 2 * (first + len(part))]),
+                    words(*remote[2 * first : 2 * (first + len(part))]),
+                    part,
+                )
             )
 
+        copy = self._by_call if self._readv is not None else self._by_file
+        threads = min(MOST_THREADS, len(os.sched_getaffinity(0)), len(calls), sum(sizes) // FOR_A_THREAD)
+        refusals = list[str]()
+
+        def some(first: int) -> None:
+            try:
+                for call in calls[first :: max(threads, 1)]:
+                    copy(*call)
+            except CannotRead as error:
+                refusals.append(str(error))
+
         def fill() -> None:
-            for call in calls:
-                (self._by_call if self._readv is not None else self._by_file)(*call)
+            refusals.clear()
+            with ExitStack() as stack:  # the process stands still meanwhile: its processor is free to help
+                for first in range(1, threads):
+                    helper = threading.Thread(target=some, args=(first,))
+                    helper.start()
+                    stack.callback(helper.join)
+                some(0)
+            if refusals:
+                raise CannotRead(refusals.pop())
 
         fill.buffers = buffers  # type: ignore[attr-defined]  # must live as long as their addresses are used
         return fill

@@ -11,6 +11,7 @@ from operator import sub
 from typing import Any
 
 from roamlet.diagnose.outside.errors import DAMAGED, CannotRead, Problems, Torn
+from roamlet.diagnose.outside.holders import MOST_TASKLETS, find_holders
 from roamlet.diagnose.outside.memory import WORD, Memory
 from roamlet.diagnose.outside.python import Objects
 from roamlet.diagnose.outside.shapes import Key, Shapes
@@ -152,6 +153,7 @@ class Reader:
             self._stacks(thread)
             trying(f"the timers of a thread at {thread.address:#x}", None, self._timers, thread)
             self._what_is_waited_for(thread)
+        trying("which tasklets hold which locks", None, self._holders)
 
     def _scheduler(self, at: int) -> dict[str, int]:
         word, number = self.memory.word, self.numbers
@@ -282,7 +284,7 @@ class Reader:
         nothing: tuple[Key, list[int]] = (), []
         for t, task in suspended:
             thread.keys[t], thread.frames[t] = self.problems.trying(
-                f"the stack of the tasklet at {t:#x}", nothing, lambda task: self.chain(*self._begin(task)), task
+                f"the stack of the tasklet at {t:#x}", nothing, self.stack_with_frames, task
             )
 
     def _stacks_by_shape(self, thread: Thread, suspended: list[tuple[int, tuple[int, ...]]]) -> None:
@@ -414,6 +416,25 @@ class Reader:
             if scope is not None and task[scope]:
                 unknown: tuple[int | None, str | None] = None, None
                 parents[t] = trying(f"the scope of {t:#x}", unknown, self._scope, t, task[scope])
+
+    def _holders(self) -> None:
+        """Find the owners of locks that do not keep them."""
+        locks = {at for at, found in self.waits.items() if found["kind"] == "Lock" and "owner" not in found}
+        if not locks or not self.sees_suspended or "code.stack_size" not in self.numbers:
+            return
+        state = self.at["state"]
+        suspended = [
+            (t, task)
+            for thread in self.threads
+            for t, task in thread.tasks.items()
+            if task[state] == STARTED and t != thread.fields["current"]
+        ]
+        for lock, holder in find_holders(self, suspended[:MOST_TASKLETS], locks).items():
+            self.waits[lock]["owner"] = holder
+
+    def stack_with_frames(self, task: tuple[int, ...]) -> tuple[Key, list[int]]:
+        """The stack of a suspended tasklet, and where its frames are."""
+        return self.chain(*self._begin(task))
 
     def _scope(self, t: int, scope: int) -> tuple[int | None, str | None]:
         """The tasklet that has opened the scope that it was spawned in, and the name of its innermost scope."""

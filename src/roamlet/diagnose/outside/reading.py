@@ -9,8 +9,9 @@ from contextlib import contextmanager, suppress
 from roamlet.diagnose import model
 from roamlet.diagnose.outside.corefile import CoreSource
 from roamlet.diagnose.outside.describing import Description
+from roamlet.diagnose.outside.descriptors import Descriptors
 from roamlet.diagnose.outside.errors import DAMAGED, CannotRead
-from roamlet.diagnose.outside.memory import Memory, ProcessSource
+from roamlet.diagnose.outside.memory import Memory, ProcessSource, Source
 from roamlet.diagnose.outside.reader import MOST_THREADS, Reader, monotonic
 from roamlet.diagnose.outside.stopping import Stopped, activity
 from roamlet.diagnose.outside.table import Table, find_table
@@ -34,6 +35,10 @@ def read_process(pid: int, *, with_locals: bool = False) -> model.Process:
     copied. `with_locals`: local variables of all frames, as short texts. Blocks this thread, and must not be interrupted by other
     tasklets of it. Raises CannotRead.
     """
+    if pid == os.getpid():
+        raise CannotRead(
+            "a process cannot stop itself to be read: roamlet.diagnose has what shows this one from inside"
+        )
     with _collector_off():
         source = ProcessSource(pid)
         reader = _reader(source, with_locals)
@@ -51,7 +56,7 @@ def read_process(pid: int, *, with_locals: bool = False) -> model.Process:
                     raise CannotRead(f"process {pid} cannot be read: {error or type(error).__name__}") from None
         if not reader.threads:
             process.problems.append("it has loaded roamlet, but no thread of it has used a tasklet yet")
-        _look_at_threads(process)
+        _look_around(process)
     return process
 
 
@@ -64,23 +69,28 @@ def read_core(path: str, exe: str | None = None, *, with_locals: bool = False) -
         source = CoreSource(path, exe)
         try:
             process = model.Process(source.pid, source.command, taken=os.stat(path).st_mtime, how=f"core file {path}")
-            reader = _reader(source, with_locals)
-            process.python, process.backend = reader.table.version, reader.table.backend
             process.problems += source.problems
-            reader.problems.lenient = True
-            try:
-                reader.walk()
-                Description(reader, None).add_to(process)
-            except DAMAGED as error:
-                raise CannotRead(f"{path} is damaged or incomplete: {error or type(error).__name__}") from None
-            if not reader.threads and not reader.problems:
-                process.problems.append("no thread had a tasklet, or what says so is not in the core file")
+            add_still(process, source, path, with_locals=with_locals)
         finally:
             source.close()
     return process
 
 
-def _reader(source: ProcessSource | CoreSource, with_locals: bool) -> Reader:
+def add_still(process: model.Process, source: Source, what: str, *, with_locals: bool = False) -> None:
+    """Read a source that does not change into `process`; what is damaged is left out and said. Raises CannotRead."""
+    reader = _reader(source, with_locals)
+    process.python, process.backend = reader.table.version, reader.table.backend
+    reader.problems.lenient = True
+    try:
+        reader.walk()
+        Description(reader, None).add_to(process)
+    except DAMAGED as error:
+        raise CannotRead(f"{what} is damaged or incomplete: {error or type(error).__name__}") from None
+    if not reader.threads and not reader.problems:
+        process.problems.append(f"no thread had a tasklet, or what tells where they were is not in {what}")
+
+
+def _reader(source: Source, with_locals: bool) -> Reader:
     memory = Memory(source, SMALL_SHIFT)
     try:
         table = find_table(memory)
@@ -125,7 +135,7 @@ def _undisturbed(reader: Reader, source: ProcessSource, memories: list[Memory]) 
         if attempt > 0:
             source.look()
             for memory in memories:
-                source.plan(memory.known())()
+                memory.refreshed()()
         now, whole = monotonic(), False
         with suppress(*DAMAGED):
             reader.walk()
@@ -142,7 +152,7 @@ def _from_a_moment(reader: Reader, source: ProcessSource, memories: list[Memory]
     longest, sightings = 0.0, dict[int, int]()
     for _ in range(STOPPED):
         source.look()
-        plans = [source.plan(memory.known()) for memory in memories]
+        plans = [memory.refreshed() for memory in memories]
         with Stopped(source.pid) as stopped:
             now = monotonic()
             for plan in plans:
@@ -166,13 +176,13 @@ def _while_it_stands(reader: Reader, source: ProcessSource, memories: list[Memor
     source.look()
     reader.problems.lenient = True
     for memory in memories:
-        memory.blocks.clear()
+        memory.forget()
     with Stopped(source.pid) as stopped:
         now = monotonic()
         try:
             reader.walk()
         except DAMAGED as error:
-            why = error or type(error).__name__
+            why = str(error) or type(error).__name__
             raise CannotRead(f"process {source.pid} changes in ways that cannot be followed: {why}") from None
     return now, stopped.seconds
 
@@ -208,8 +218,14 @@ STATES = {
 }
 
 
-def _look_at_threads(process: model.Process) -> None:
-    """Add what the system knows of the threads: their states, and names that differ from the program's."""
+def _look_around(process: model.Process) -> None:
+    """Add what the system knows: of descriptors what is at their other end, of threads their states and names of their own."""
+    descriptors, seen = Descriptors(process.pid), set[int]()
+    for _, tasklet in process.tasklets():
+        wait = tasklet.wait
+        if wait is not None and wait.descriptor is not None and id(wait) not in seen:
+            seen.add(id(wait))  # alike ones share it
+            wait.peer, wait.process = descriptors.peer(wait.descriptor)
     names: dict[int | None, str] = {}
     for thread in process.threads:
         folder = f"/proc/{process.pid}/task/{thread.native_id}"

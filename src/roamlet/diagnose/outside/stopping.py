@@ -14,9 +14,8 @@ SEIZE, INTERRUPT, DETACH = 0x4206, 0x4207, 17
 ANY_CHILD = 0x40000000  # __WALL
 EVENT_STOP = 128
 ESRCH = 3
-LONGEST_WAIT = (
-    0.05  # seconds for a thread to stop, in the kernel (state D) for example: such a thread runs no code meanwhile
-)
+# Seconds for a thread to stop. One that does not is in the kernel (state D) and runs no code until it has stopped.
+LONGEST_WAIT = 0.05
 ROUNDS = 20  # of looking for threads that were started meanwhile
 
 

@@ -16,6 +16,8 @@ READERS = (
     "table",
     "python",
     "shapes",
+    "holders",
+    "descriptors",
     "reader",
     "describing",
     "corefile",
@@ -40,7 +42,12 @@ def function() -> Callable[[list[tuple[str, str | None]], dict[str, Any]], list[
 
 def sources() -> list[tuple[str, str | None]]:
     """Names and texts of the modules, each after those that it imports; None for a package."""
-    files = [(NAME, None), (f"{NAME}.model", HERE.parent / "model.py"), (f"{NAME}.outside", None)]
+    files = [
+        (NAME, None),
+        (f"{NAME}.model", HERE.parent / "model.py"),
+        (f"{NAME}.render", HERE.parent / "render.py"),
+        (f"{NAME}.outside", None),
+    ]
     files += [(f"{NAME}.outside.{name}", HERE / f"{name}.py") for name in READERS]
     return [
         (name, None if path is None else path.read_text("utf-8").replace("roamlet.diagnose", NAME))

@@ -28,6 +28,7 @@
         LAYOUT_AT("code.first_line", PyCodeObject, co_firstlineno), LAYOUT_AT("code.lines", PyCodeObject, co_linetable),  \
         LAYOUT_AT("code.bytecode", PyCodeObject, co_code_adaptive),                                                       \
         LAYOUT_AT("code.locals", PyCodeObject, co_nlocalsplus),                                                           \
+        LAYOUT_AT("code.stack_size", PyCodeObject, co_stacksize), LAYOUT_AT("object.references", PyObject, ob_refcnt),    \
         LAYOUT_AT("code.local_names", PyCodeObject, co_localsplusnames),                                                  \
         LAYOUT_AT("function.qualname", PyFunctionObject, func_qualname),                                                  \
         LAYOUT_AT("method.function", PyMethodObject, im_func), LAYOUT_AT("bytes.data", PyBytesObject, ob_sval),           \

@@ -1,0 +1,64 @@
+"""Memory that is damaged: whatever is in it, a reader ends, and says what it could not read."""
+
+import random
+import time
+
+import pytest
+
+from roamlet.core import backend
+from roamlet.diagnose import model, render
+from roamlet.diagnose.outside import CannotRead
+from roamlet.diagnose.outside.reading import add_still
+from tests.diagnose.outside.images import captured, damaged
+
+pytestmark = pytest.mark.skipif(backend == "stacks", reason="the image is of one size of blocks")
+
+
+def read(image, with_locals=False):
+    """The process, or why it cannot be read. Any other exception than CannotRead is the test's failure."""
+    process = model.Process(1)
+    try:
+        add_still(process, image, "the image", with_locals=with_locals)
+    except CannotRead as error:
+        return str(error)
+    for text in (render.table(process), render.tree(process), render.stacks(process)):
+        assert text.startswith("process 1")
+    assert model.Process.from_json(process.to_json()).to_json() == process.to_json()
+    return process
+
+
+def image_of(started):
+    running = started("kinds", "sleep")
+    running.sleeps()
+    return captured(running.pid)
+
+
+def test_the_image_itself_is_whole(started):
+    process = read(image_of(started), with_locals=True)
+    assert [problem for problem in process.problems if "greenlet" not in problem] == []
+    assert len(list(process.tasklets())) == 16
+
+
+def damage_many(image, seeds):
+    outcomes = {"read": 0, "with problems": 0, "refused": 0}
+    slowest = 0.0
+    for seed in seeds:
+        chance = random.Random(seed)
+        wrong = damaged(image, chance)
+        began = time.perf_counter()
+        process = read(wrong, with_locals=seed % 3 == 0)
+        slowest = max(slowest, time.perf_counter() - began)
+        outcomes["refused" if isinstance(process, str) else "with problems" if process.problems else "read"] += 1
+    assert slowest < 60  # nothing hangs; where it matters how long it takes, that is measured elsewhere
+    return outcomes
+
+
+def test_damaged_images_are_read_as_far_as_they_can_be(started):
+    outcomes = damage_many(image_of(started), range(300))
+    assert min(outcomes.values()) > 0, outcomes
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+def test_ten_thousand_damaged_images(started):
+    damage_many(image_of(started), range(300, 10_300))
