@@ -81,6 +81,57 @@ def test_the_warning_is_for_the_line_that_imports_it_or_installs(python, program
     assert done.returncode == 0
 
 
+ZMQ = """
+class Socket:
+    def recv(self): ...
+class Context:
+    _socket_class = Socket
+    def socket(self, socket_type):
+        return self._socket_class()
+"""
+ZMQ_ASYNCIO = """
+import zmq
+class Socket(zmq.Socket):
+    async def recv(self): ...
+class Context(zmq.Context):
+    _socket_class = Socket
+"""
+
+
+def test_zmq_is_named_at_its_first_socket_that_blocks(in_place, modules, monkeypatch):
+    modules("zmq.__init__", ZMQ)
+    modules("zmq.asyncio", ZMQ_ASYNCIO)
+    monkeypatch.setattr(libraries, "_begun", set())
+    changes = in_place(libraries)
+    zmq, with_asyncio = importlib.import_module("zmq"), importlib.import_module("zmq.asyncio")
+    original = zmq.Context.socket.__wrapped__
+    with_asyncio.Context().socket(1)  # a warning would be an error here
+    assert libraries.blocking_libraries() == ()
+    with pytest.warns(libraries.BlockingLibraryWarning, match=r"zmq waits in C: .* Use zmq\.asyncio") as caught:
+        assert type(zmq.Context().socket(1)) is zmq.Socket
+    assert caught[0].filename == __file__
+    zmq.Context().socket(1)  # said once
+    assert [each.module for each in libraries.blocking_libraries()] == ["zmq"]
+    changes.undo()
+    assert zmq.Context.socket is original
+
+
+def test_grpc_is_named_at_its_first_channel_that_blocks(in_place, modules, monkeypatch):
+    modules(
+        "grpc.__init__", "def insecure_channel(target): return target\ndef secure_channel(target, credentials): ...\n"
+    )
+    modules("grpc.aio", "def insecure_channel(target): ...\n")
+    monkeypatch.setattr(libraries, "_begun", set())
+    in_place(libraries)
+    grpc = importlib.import_module("grpc")
+    importlib.import_module("grpc.aio").insecure_channel("a:1")
+    assert libraries.blocking_libraries() == ()
+    with pytest.warns(libraries.BlockingLibraryWarning, match=r"grpc waits in C: .* Use grpc\.aio") as caught:
+        assert grpc.insecure_channel("a:1") == "a:1"
+    assert caught[0].filename == __file__
+    assert [each.module for each in libraries.blocking_libraries()] == ["grpc"]
+
+
 PSYCOPG = """
 WAIT_R, WAIT_W, WAIT_RW = 1, 2, 3
 def wait_select(gen, fileno, {parameter}=None, timeout=None): ...

@@ -1,9 +1,11 @@
 """The area `libraries`: C code of others that waits by itself. Where it asks somebody to wait, roamlet does; else it is named.
 
 psycopg 3 hands its waits to a function, psycopg2 to a callback; trio keeps a lock that it takes in signal handlers. What cannot be
-asked blocks the thread whatever is patched: a warning says so when it is imported, and blocking_libraries() afterwards.
+asked blocks the thread whatever is patched: a warning says so when it is imported, and blocking_libraries() afterwards. zmq and
+grpc bring a module for asyncio that blocks nothing: for these the warning comes with the first socket or channel that would.
 """
 
+import functools
 import inspect
 import os
 import sys
@@ -20,7 +22,7 @@ from roamlet.patch.changes import Changes
 
 
 class BlockingLibraryWarning(RuntimeWarning):
-    """A library was imported whose calls wait in C: they block the whole thread."""
+    """A library is used whose calls wait in C: they block the whole thread."""
 
 
 class BlockingLibrary(NamedTuple):
@@ -55,9 +57,20 @@ KNOWN = (
 )  # fmt: skip
 
 
+_WITH_ASYNCIO = ("zmq", "grpc")
+_begun: set[str] = set()  # those of _WITH_ASYNCIO of which something that blocks was made
+
+
 def blocking_libraries() -> tuple[BlockingLibrary, ...]:
-    """Those of the known libraries that are imported now. Does not block."""
-    return tuple(each for each in KNOWN if each.module in sys.modules)
+    """Those of the known libraries that are imported now. Does not block.
+
+    zmq and grpc are among them once a socket or channel of theirs that blocks was made.
+    """
+    return tuple(
+        each
+        for each in KNOWN
+        if each.module in sys.modules and (each.module in _begun or each.module not in _WITH_ASYNCIO)
+    )
 
 
 def apply(changes: Changes) -> None:
@@ -65,8 +78,11 @@ def apply(changes: Changes) -> None:
     after_import(changes, "psycopg.waiting", lambda module: _psycopg(changes, module))
     after_import(changes, "psycopg2.extensions", lambda module: _psycopg2(changes, module))
     after_import(changes, "trio._core._entry_queue", lambda module: _trio(changes, module))
+    after_import(changes, "zmq", lambda module: _zmq(changes, module))
+    after_import(changes, "grpc", lambda module: _grpc(changes, module))
     for library in KNOWN:
-        after_import(changes, library.module, _saying(library))
+        if library.module not in _WITH_ASYNCIO:
+            after_import(changes, library.module, _saying(library))
     if (sched := sys.modules.get("sched")) is not None:
         _sched(changes, sched)
 
@@ -91,6 +107,44 @@ def _saying(library: BlockingLibrary) -> Callable[[object], None]:
         )
 
     return say
+
+
+# ---- those that have a module for asyncio ----
+
+
+def _warn_once(name: str) -> None:
+    if name not in _begun:
+        _begun.add(name)
+        _saying(next(each for each in KNOWN if each.module == name))(None)
+
+
+def _zmq(changes: Changes, module: Any) -> None:
+    """Its sockets for asyncio are made by the same method; they have a recv() of their own."""
+    original = module.Context.socket
+
+    @functools.wraps(original)
+    def socket(self: Any, *args: Any, **kwargs: Any) -> Any:
+        made = original(self, *args, **kwargs)
+        if type(made).recv is module.Socket.recv:
+            _warn_once("zmq")
+        return made
+
+    changes.replace(module.Context, "socket", socket)
+
+
+def _grpc(changes: Changes, module: Any) -> None:
+    """grpc.aio, which grpc imports by itself, has functions of these names of its own."""
+    for name in ("insecure_channel", "secure_channel"):
+        changes.replace(module, name, _opening(getattr(module, name)))
+
+
+def _opening(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def channel(*args: Any, **kwargs: Any) -> Any:
+        _warn_once("grpc")
+        return original(*args, **kwargs)
+
+    return channel
 
 
 # ---- psycopg 3 ----
