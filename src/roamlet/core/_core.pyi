@@ -525,6 +525,18 @@ def set_deadlock_mode(mode: str, /) -> str:
     logged, and waits. 'off': it waits. For all threads of the process. ValueError for any other mode.
     """
 
+def gil_requests() -> int | None:
+    """For tests: how often threads that woke from a sleep have asked the holder of the GIL to drop it.
+
+    None where roamlet cannot ask.
+    """
+
+def gil_debt(holds: tuple[tuple[int, int], ...], now: int, /) -> int:
+    """For tests: how many ns of the GIL such threads owe to others at `now`, after these holds of it.
+
+    A hold is (begin, end) in ns; an end of -1 is not known: the next hold ends it.
+    """
+
 def mark_service_signal(signalnum: int, /) -> None:
     """Declare that the Python handler of this signal wakes no tasklet: it does not hide a deadlock.
 

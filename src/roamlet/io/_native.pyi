@@ -120,6 +120,12 @@ def let_go(fd: int, /) -> None:
 def let_others_run() -> None:
     """Let other tasklets run now and then: called by what has found something to do at once. May switch; obeys cancelled scopes."""
 
+def poll_now(interest: dict[int, int], /) -> list[tuple[int, int]]:
+    """Return what select.poll.poll(0) would find for `interest`, events by descriptor. Keeps the GIL; does not block or switch."""
+
+def epoll_now(fd: int, most: int, /) -> list[tuple[int, int]]:
+    """Return what select.epoll.poll(0, most) would find on the open epoll `fd`. Keeps the GIL; does not block or switch. Linux."""
+
 def set_responsive(on: bool, /) -> None:
     """Begin or end once to want a short switch interval; see roamlet.responsive."""
 

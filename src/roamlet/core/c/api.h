@@ -15,7 +15,7 @@
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 #define ROAMLET_API_NAME "roamlet.core._core._API"
-#define ROAMLET_API_VERSION 11
+#define ROAMLET_API_VERSION 12
 
 /* Those who wait, the first first. Zeroed it is empty. Each is owned by the queue, and holds what embeds the queue in its
    call; the members are the core's alone. */
@@ -41,12 +41,14 @@ enum {
 #define ROAMLET_NEVER (-1) /* a deadline that does not come */
 
 /* A thread's way to wait for the world. poll() waits up to `timeout` ns (-1: no limit; 0: only looks, keeping the GIL) and wakes
-   whom it concerns; it must not switch or block in roamlet. 0, or -1 with an exception set. Another thread that makes a tasklet
+   whom it concerns; it must not switch or block in roamlet. 0, or -1 with an exception set. `alone` is set before each call: the thread has no
+   tasklet but main. Another thread that makes a tasklet
    runnable while poll sleeps writes 8 bytes to wake_fd, an eventfd or a pipe. close() is called when the thread ends. */
 typedef struct RoamletHub {
     int (*poll)(struct RoamletHub *hub, int64_t timeout);
     void (*close)(struct RoamletHub *hub);
     int wake_fd;
+    bool alone;
 } RoamletHub;
 
 /* All of a tasklet that its frames do not hold, as roamlet.snapshot reads and sets it. References are borrowed. */
@@ -120,6 +122,11 @@ typedef struct {
        cancelled scope or an expired roamlet.timeout has for this tasklet, looks at hub and timers when it is time, and lets
        others run then. 0, or -1 with an exception set. May switch. */
     int (*checkpoint)(void);
+
+    /* Around a sleep of the hub, in place of PyEval_SaveThread() and PyEval_RestoreThread(): the thread asks for the GIL at once when it comes back,
+       where others wait for the switch interval first. gil_return() keeps errno. */
+    PyThreadState *(*gil_leave)(void);
+    void (*gil_return)(PyThreadState *tstate);
 
     /* The hub of this thread: NULL for none. Not while it polls. 0, or -1 with an exception set. The core owns nothing of it but calls
        close(). */

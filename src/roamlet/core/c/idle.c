@@ -49,6 +49,7 @@ hub_poll(Scheduler *scheduler, int64_t timeout)
     int failed;
     scheduler->polling = true;
     scheduler->sleeping = timeout != 0;
+    scheduler->hub->alone = scheduler->tasklets == 1;
     failed = scheduler->hub->poll(scheduler->hub, timeout);
     scheduler->sleeping = false;
     scheduler->polling = false;
@@ -62,9 +63,9 @@ doorbell_wait(Scheduler *scheduler, int64_t timeout)
     PY_TIMEOUT_T limit = timeout < 0 ? -1 : (timeout + 999) / 1000;
     PyLockStatus status;
     scheduler->sleeping = true;
-    Py_BEGIN_ALLOW_THREADS
+    PyThreadState *tstate = gil_leave();
     status = PyThread_acquire_lock_timed(scheduler->doorbell, limit, 1);
-    Py_END_ALLOW_THREADS
+    gil_return(tstate);
     if (!scheduler->sleeping && status != PY_LOCK_ACQUIRED) /* rung as the time ran out: take it, it must stay held */
         PyThread_acquire_lock(scheduler->doorbell, NOWAIT_LOCK);
     scheduler->sleeping = false;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "timer.c"
+#include "gil.c"
 #include "atomic.c"
 #include "tracing.c"
 #include "running_loop.c"
@@ -286,6 +287,8 @@ static PyMethodDef core_methods[] = {
     {"install_hub", core_install_hub, METH_VARARGS, install_hub_doc},
     {"set_deadlock_mode", core_set_deadlock_mode, METH_O, set_deadlock_mode_doc},
     {"set_clock", core_set_clock, METH_VARARGS, set_clock_doc},
+    {"gil_requests", core_gil_requests, METH_NOARGS, gil_requests_doc},
+    {"gil_debt", core_gil_debt, METH_VARARGS, gil_debt_doc},
     {"mark_service_signal", core_mark_service_signal, METH_O, mark_service_signal_doc},
     {"mark_service_thread", core_mark_service_thread, METH_VARARGS, mark_service_thread_doc},
     {"keep_current", core_keep_current, METH_NOARGS, keep_current_doc},
@@ -359,7 +362,7 @@ MODULE_INIT(void)
     for (PyTypeObject *const *type = types; *type != NULL && module != NULL; type++)
         if (PyModule_AddType(module, *type) < 0)
             Py_CLEAR(module);
-    if (module != NULL && (atomic_prepare() < 0 || local_prepare() < 0 || loop_prepare() < 0 || collector_prepare() < 0 || add_api(module) < 0 ||
+    if (module != NULL && (atomic_prepare() < 0 || gil_prepare() < 0 || local_prepare() < 0 || loop_prepare() < 0 || collector_prepare() < 0 || add_api(module) < 0 ||
                            PyModule_AddStringConstant(module, "backend", BACKEND) < 0 || add_exceptions(module) < 0))
         Py_CLEAR(module);
     return module;

@@ -216,6 +216,8 @@ static const RoamletAPI api_table = {
     .atomic_leave = atomic_give_up,
     .atomic_return = atomic_return,
     .checkpoint = api_checkpoint,
+    .gil_leave = gil_leave,
+    .gil_return = gil_return,
     .install_hub = api_install_hub,
     .hub = api_hub,
     .inspect = api_inspect,
@@ -269,7 +271,7 @@ core_install_hub(PyObject *Py_UNUSED(module), PyObject *args)
     if (poll != Py_None) {
         if ((hub = PyMem_Malloc(sizeof *hub)) == NULL)
             return PyErr_NoMemory();
-        *hub = (PythonHub){{python_hub_poll, python_hub_close, wake_fd}, Py_NewRef(poll)};
+        *hub = (PythonHub){{.poll = python_hub_poll, .close = python_hub_close, .wake_fd = wake_fd}, Py_NewRef(poll)};
     }
     if (api_install_hub((RoamletHub *)hub) < 0) {
         if (hub != NULL)

@@ -39,11 +39,11 @@ hub_sleep(Hub *hub, int64_t timeout)
 {
     int64_t limit = responsive_limit(timeout), since;
     int count, error;
-    Py_BEGIN_ALLOW_THREADS
+    PyThreadState *tstate = api->gil_leave();
     count = hub->poller->wait(hub, limit);
     error = errno;
     since = monotonic_ns();
-    Py_END_ALLOW_THREADS
+    api->gil_return(tstate);
     hub->crowded = monotonic_ns() - since > CROWDED_NS && other_threads();
     responsive_slept(hub->crowded && (count != 0 || limit == timeout));
     errno = error;
@@ -90,15 +90,17 @@ hub_deliver(Hub *hub, int count)
 }
 
 /* The core's way in. Looks first, which takes a microsecond, and gives the GIL up only to sleep: beside a thread that
-   computes it would come back no sooner than a switch interval later. */
+   computes that costs two switches of threads. Not where the thread has one tasklet: that has just seen for itself that there is nothing, as in
+   programs with a thread for each connection. Lingering there would hold up the other threads' hubs. */
 static int
 hub_poll(RoamletHub *base, int64_t timeout)
 {
     Hub *hub = (Hub *)base;
     if (hub->poller->prepare != NULL)
         hub->poller->prepare(hub);
-    int count = hub->poller->wait(hub, 0);
-    if (count == 0 && timeout != 0 && hub->crowded)
+    bool look = timeout == 0 || !hub->base.alone;
+    int count = look ? hub->poller->wait(hub, 0) : 0;
+    if (count == 0 && look && timeout != 0 && hub->crowded)
         count = hub_linger(hub, timeout);
     if (count == 0 && timeout != 0) {
         if (PyErr_CheckSignals() < 0) /* one that came just now would not interrupt the sleep */

@@ -12,6 +12,7 @@
 #include "hub.c"
 #include "responsive.c"
 #include "numbers.c"
+#include "looking.c"
 #include "watch.c"
 #include "address.c"
 #include "socket.c"
@@ -165,6 +166,10 @@ PyDoc_STRVAR(let_go_doc, "let_go($module, fd, /)\n--\n\n"
 "Let tasklets that wait for `fd`, of any thread, raise OSError (EBADF): the caller is about to close it. Does not switch.");
 PyDoc_STRVAR(let_others_run_doc, "let_others_run($module, /)\n--\n\n"
 "Let other tasklets run now and then: called by what has found something to do at once. May switch; obeys cancelled scopes.");
+PyDoc_STRVAR(poll_now_doc, "poll_now($module, interest, /)\n--\n\n"
+"Return what select.poll.poll(0) would find for `interest`, events by descriptor. Keeps the GIL; does not block or switch.");
+PyDoc_STRVAR(epoll_now_doc, "epoll_now($module, fd, most, /)\n--\n\n"
+"Return what select.epoll.poll(0, most) would find on the open epoll `fd`. Keeps the GIL; does not block or switch. Linux.");
 PyDoc_STRVAR(set_responsive_doc, "set_responsive($module, on, /)\n--\n\n"
 "Begin or end once to want a short switch interval; see roamlet.responsive.");
 PyDoc_STRVAR(configure_doc, "configure($module, socket_type, look_up, /)\n--\n\n"
@@ -181,6 +186,10 @@ static PyMethodDef methods[] = {
     {"may_be_ready", FAST(io_may_be_ready), METH_FASTCALL, may_be_ready_doc},
     {"let_go", io_let_go, METH_O, let_go_doc},
     {"let_others_run", io_let_others_run, METH_NOARGS, let_others_run_doc},
+    {"poll_now", io_poll_now, METH_O, poll_now_doc},
+#ifdef __linux__
+    {"epoll_now", io_epoll_now, METH_VARARGS, epoll_now_doc},
+#endif
     {"set_responsive", io_set_responsive, METH_O, set_responsive_doc},
     {"configure", io_configure, METH_VARARGS, configure_doc},
     {"forked", hub_forked, METH_NOARGS, forked_doc},

@@ -1,7 +1,8 @@
 """The area `select`: select.select, select.poll and select.epoll, and the classes of selectors that stand on them.
 
-Each asks the original with a time-out of 0, and when that finds nothing waits in the hub. An epoll is itself a descriptor, readable
-when it has events: what waits for one of several descriptors waits for an epoll of them.
+Each looks without waiting, and when that finds nothing waits in the hub. poll and epoll look with the GIL kept, select asks the
+original. An epoll is itself a descriptor, readable when it has events: what waits for one of several descriptors waits for an
+epoll of them.
 """
 
 import errno
@@ -21,6 +22,7 @@ from roamlet.patch.functions import stands_for
 _READ, _URGENT, _WRITE = 1, 2, 4
 
 _INT_MAX = 2**31 - 1
+_MOST_EVENTS = 1023  # what select.epoll.poll() returns where no limit is given
 _LONGEST = 2**63 / 1e9  # seconds; select.select refuses more
 
 # After a wait that found nothing, look again after these many seconds, doubling: where no epoll can be had, and where the kernel
@@ -190,13 +192,13 @@ class _Poll:
         self._busy = True
         try:
             _native.let_others_run()
-            found: list[tuple[int, int]] = self._original.poll(0)
+            found = _native.poll_now(self._interest)
             if seconds == 0 or found:
                 return found
             deadline = _Deadline(seconds)
             while True:
                 in_time = _wait(dict(self._interest), deadline)
-                found = self._original.poll(0)
+                found = _native.poll_now(self._interest)
                 if found or not (in_time and deadline.pause()):
                     return found
         finally:
@@ -255,15 +257,21 @@ class epoll:
         if seconds is not None and seconds < 0:
             seconds = None
         _native.let_others_run()
-        found: list[tuple[int, int]] = self._original.poll(0, maxevents)
+        found = self._look(maxevents)
         if found or seconds == 0:
             return found
         deadline = _Deadline(seconds)
         while True:
             in_time = _native.may_be_ready(self._original.fileno(), False, deadline.left())
-            found = self._original.poll(0, maxevents)
+            found = self._look(maxevents)
             if found or not in_time:
                 return found
+
+    def _look(self, maxevents: int) -> list[tuple[int, int]]:
+        if self._original.closed or type(maxevents) is not int or not (maxevents == -1 or 0 < maxevents < _MOST_EVENTS):
+            found: list[tuple[int, int]] = self._original.poll(0, maxevents)  # it has the word about what it refuses
+            return found
+        return _native.epoll_now(self._original.fileno(), _MOST_EVENTS if maxevents == -1 else maxevents)
 
 
 epoll.__module__ = standard.__name__
