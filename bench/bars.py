@@ -174,6 +174,26 @@ def threaded_server(figure: str) -> Callable[[dict[str, Any]], float]:
     return value
 
 
+FLASK = "Flask, roamlet.patch"
+
+
+def beside(figure: str, name: str = "roamlet.patch") -> Callable[[dict[str, Any]], float]:
+    """Requests a second of a threaded server under roamlet.patch beside a thread that computes, as a part of those without it."""
+
+    def value(run: dict[str, Any]) -> float:
+        found = row(run, "server", name, 0.005)
+        return float(found[f"{figure}+cpu"]["value"] / found[figure]["value"])
+
+    return value
+
+
+def patched(
+    figure: str, what: str, scale: float = 1.0, name: str = "roamlet.patch"
+) -> Callable[[dict[str, Any]], float]:
+    """A figure of that server beside a thread that computes."""
+    return lambda run: float(row(run, "server", name, 0.005)[f"{figure}+cpu"][what] * scale)
+
+
 def async_rate(which: str) -> Callable[[dict[str, Any]], float]:
     """roamlet's calls to worker threads per second as a multiple of asyncio.to_thread's."""
 
@@ -286,6 +306,39 @@ BARS = (
     Bar("files", "16 MiB at 200 ms, roamlet / Mitogen", 5.0, RATIO, file_rate, at_least=True),
     Bar("gil", "two CPU threads against one, everything on", 0.97, RATIO, efficiency, at_least=True),
     Bar("server", "10 connections, roamlet.threads / threads", 1.3, RATIO, threaded_server("10"), at_least=True),
+    *(
+        bar
+        for count in ("1", "10")
+        for bar in (
+            Bar(
+                "server", f"roamlet.patch, {count} at a time, beside / alone", 0.4, RATIO, beside(count), at_least=True
+            ),
+            Bar("server", f"roamlet.patch, {count} at a time, beside, p99", 3, "ms", patched(count, "p99", 1e3)),
+            Bar(
+                "server",
+                f"roamlet.patch, {count} at a time, the computing thread",
+                0.4,
+                RATIO,
+                patched(count, "computing"),
+                at_least=True,
+            ),
+        )
+    ),
+    *(
+        bar
+        for count in ("1", "10")
+        for bar in (
+            Bar("server", f"Flask, {count} at a time, beside / alone", 0.4, RATIO, beside(count, FLASK), at_least=True),
+            Bar(
+                "server",
+                f"Flask, {count} at a time, the computing thread",
+                0.4,
+                RATIO,
+                patched(count, "computing", name=FLASK),
+                at_least=True,
+            ),
+        )
+    ),
     *(
         Bar("threads", f"{kind} on one core, roamlet / threading", limit, RATIO, hand_over_rate(kind, 1), at_least=True)
         for kind, limit in (("Condition", 1.1), ("Semaphore", 1.5), ("Event", 1.5), ("Queue", 1.5))

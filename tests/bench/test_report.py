@@ -292,11 +292,21 @@ def threads_run() -> dict[str, Any]:
     def of(name: str, factor: float, interval: float) -> dict[str, Any]:
         variant = {"name": name, "version": "3.12.1", "interval": interval, "title": f"{name} {interval}"}
         return {
-            "variant": {**variant, "roamlet_threads": name == "roamlet.threads", "responsive": False},
+            "variant": {
+                **variant,
+                "under": name if name.startswith("roamlet.") else "",
+                "responsive": False,
+            },
             "factor": factor,
         }
 
-    variants = [of("threads", 1, 0.005), of("roamlet.threads", 2, 0.005), of("roamlet.threads", 2, 0.0005)]
+    variants = [
+        of("threads", 1, 0.005),
+        of("roamlet.threads", 2, 0.005),
+        of("roamlet.threads", 2, 0.0005),
+        of("roamlet.patch", 2, 0.005),
+        of("Flask, roamlet.patch", 2, 0.005),
+    ]
     run = {key: value for key, value in a_run().items() if key not in REMOTE_AND_CORE}
     run["gil"] = {"cores": 0, "skipped": {}, "failed": {}, "rows": []}
     run["server"] = {"connections": [1, 10], "skipped": {"3.12.1 gevent": "not here"}, "failed": {}, "rows": []}
@@ -304,7 +314,7 @@ def threads_run() -> dict[str, Any]:
         factor, variant = one["factor"], one["variant"]
         rate = {"value": 1000.0 * factor}
         run["gil"]["rows"].append({"variant": variant, "efficiency": {"value": 0.99}, "lock": rate, "lock+cpu": rate})
-        load = {**rate, "busy": 0.99, "p99": 0.002, "cpu_us": 50.0, "switches": 3.0}
+        load = {**rate, "busy": 0.99, "p99": 0.002, "cpu_us": 50.0, "switches": 3.0, "computing": 0.5}
         run["server"]["rows"].append({"variant": variant, **dict.fromkeys(("1", "10", "1+cpu", "10+cpu"), load)})
     run["bars"] = verdicts(run)
     return run
@@ -317,7 +327,7 @@ def test_threads_and_servers_have_a_page_of_their_own_with_plots(tmp_path: Path)
     text = target.read_text()
     assert "# Threads, the GIL and servers" in text
     assert "| server: 10 connections, roamlet.threads / threads | 2.000 | >= 1.3 | x | met |" in text
-    assert "| 3.12.1 | on | 0.5 ms | 0.99 | 2.00k |" in text
+    assert "| 3.12.1 | roamlet.threads | 0.5 ms | 0.99 | 2.00k |" in text
     for name in ("threads-gil.svg", "threads-server.svg"):
         assert f"]({name})" in text
         assert (tmp_path / name).read_text().startswith("<svg")
@@ -330,6 +340,7 @@ def test_the_page_of_a_run_of_everything_leaves_the_threads_to_theirs() -> None:
 
 
 def test_a_figure_that_the_load_limited_is_marked() -> None:
-    table, compared = server.tables(threads_run()["server"])
+    table, beside, compared = server.tables(threads_run()["server"])
     assert compared.rows == [["3.12.1", "5 ms", *["2.00"] * 4, "50", "50", "-", "3.0", "3.0", "-"]]
-    assert table.rows[0] == ["threads", "3.12.1", "off", "-", "5 ms", *["1.00k+"] * 4, "50", "2.0"]
+    assert beside.rows[0] == ["threads", "3.12.1", "-", "5 ms", "1.000", "1.000", "0.50", "0.50", "2.0", "2.0"]
+    assert table.rows[0] == ["threads", "3.12.1", "nothing", "-", "5 ms", *["1.00k+"] * 4, "50", "2.0"]

@@ -53,15 +53,25 @@ def test_server_measures_every_implementation_that_is_here(tmp_path, capsys):
     assert main(["bench", "server", *SHORT, "--pin", "--json", str(figures)]) == 0
     taken = json.loads(figures.read_text())["server"]
     rows = {row["variant"]["name"]: row for row in taken["rows"]}
-    assert {"threads", "roamlet.threads", "one thread", "gevent", "asyncio", "uvloop", "roamlet"} <= set(rows)
+    assert {
+        "threads",
+        "roamlet.threads",
+        "roamlet.patch",
+        "one thread",
+        "gevent",
+        "asyncio",
+        "uvloop",
+        "roamlet",
+    } <= set(rows)
     for row in rows.values():
         for figure in ("1", "10", "1+cpu", "10+cpu"):
             assert row[figure]["requests"] > 0
             assert row[figure]["p99"] >= row[figure]["median"] > 0
+        assert 0 < row["10+cpu"]["computing"] < 2
         assert row["10"]["cpu_us"] > 0
         assert row["10"]["switches"] >= 0
     assert rows["threads"]["10"]["switches"] > 0
-    assert re.search(r"(?m)^ +threads +\d\S+ +off +- +5 ms ", capsys.readouterr().out)
+    assert re.search(r"(?m)^ +threads +\d\S+ +nothing +- +5 ms ", capsys.readouterr().out)
 
 
 @pytest.mark.parametrize("part", [gil, server])
@@ -146,7 +156,7 @@ def test_peers_are_taken_on_the_first_interpreter_and_the_threads_on_each(monkey
     monkeypatch.setattr(variants, "probe", lambda python, modules: (python, {"roamlet.threads": None, "gevent": None}))
     implementations = [
         THREADS,
-        Implementation("roamlet.threads", "", needs="roamlet.threads", roamlet_threads=True),
+        Implementation("roamlet.threads", "", needs="roamlet.threads", under="roamlet.threads"),
         Implementation("gevent", "", needs="gevent"),
         Implementation("roamlet", "", needs="gevent", responsive=True),
     ]

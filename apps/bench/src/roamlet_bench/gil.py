@@ -10,13 +10,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-from roamlet_bench.show import Table, number
+from roamlet_bench.show import STOCK, Table, number
 from roamlet_bench.variants import Implementation, Turns, Variant, compact, rows, variants
 from roamlet_bench.workers import Worker, WorkerFailed
 
 IMPLEMENTATIONS = (
     Implementation("threads", "pairs.py"),
-    Implementation("roamlet.threads", "pairs.py", needs="roamlet.threads", roamlet_threads=True),
+    Implementation("roamlet.threads", "pairs.py", needs="roamlet.threads", under="roamlet.threads"),
+    Implementation("roamlet.patch", "pairs.py", needs="roamlet.patch", under="roamlet.patch"),
 )
 
 PAIRS = {
@@ -96,7 +97,7 @@ def one_turn(worker: Worker, seconds: float) -> list[tuple[str, dict[str, float]
 
 def tables(taken: dict[str, Any]) -> list[Table]:
     """One table of the pairs alone, with the efficiency, and one of the pairs beside a CPU-bound thread."""
-    features = ["Python", "roamlet.threads", "interval"]
+    features = ["Python", "under", "interval"]
     on = f", on {taken['cores']} core" if taken["cores"] == 1 else ""
     alone = Table(
         f"Threads: hand-overs a second of a pair by each primitive{on}",
@@ -108,13 +109,20 @@ def tables(taken: dict[str, Any]) -> list[Table]:
         [*features, *PAIRS.values()],
         notes=["interval: the switch interval, after which a thread that computes lets others run."],
     )
+    kept = Table(f"Threads: beside a CPU-bound thread / alone{on}", [*features, *PAIRS.values()])
     for row in taken["rows"]:
         variant = row["variant"]
-        words = [variant["version"], "on" if variant["roamlet_threads"] else "off", f"{variant['interval'] * 1e3:g} ms"]
+        words = [variant["version"], variant["under"] or STOCK, f"{variant['interval'] * 1e3:g} ms"]
         efficiency = number(value_of(row, "efficiency"), 2)
         alone.rows.append([*words, efficiency, *(compact(value_of(row, pair)) for pair in PAIRS)])
         beside.rows.append([*words, *(compact(value_of(row, pair + BESIDE)) for pair in PAIRS)])
-    return [alone, beside]
+        kept.rows.append([*words, *(share(value_of(row, pair + BESIDE), value_of(row, pair)) for pair in PAIRS)])
+    return [alone, beside, kept]
+
+
+def share(beside: float | None, alone: float | None) -> str:
+    """What is left beside a CPU-bound thread, as a part of the rate alone."""
+    return number(beside / alone if beside is not None and alone else None, 3)
 
 
 def value_of(row: dict[str, Any], figure: str) -> float | None:

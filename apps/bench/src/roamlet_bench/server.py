@@ -17,13 +17,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from roamlet_bench.show import NONE, Table
+from roamlet_bench.show import NONE, STOCK, Table, number
 from roamlet_bench.variants import PROGRAMS, Implementation, Turns, Variant, compact, rows, variants
 from roamlet_bench.workers import Worker, WorkerFailed
 
 IMPLEMENTATIONS = (
     Implementation("threads", "threaded.py"),
-    Implementation("roamlet.threads", "threaded.py", needs="roamlet.threads", roamlet_threads=True),
+    Implementation("roamlet.threads", "threaded.py", needs="roamlet.threads", under="roamlet.threads"),
+    Implementation("roamlet.patch", "threaded.py", needs="roamlet.patch", under="roamlet.patch"),
+    Implementation("Flask", "flask_threads.py", needs="flask"),
+    Implementation("Flask, roamlet.patch", "flask_threads.py", needs="flask roamlet.patch", under="roamlet.patch"),
     Implementation("one thread", "threaded.py", ("--alone",)),
     Implementation("gevent", "on_gevent.py", needs="gevent"),
     Implementation("asyncio", "on_asyncio.py", needs="asyncio"),
@@ -103,13 +106,15 @@ def one_turn(
 ) -> Iterator[tuple[str, dict[str, float]]]:
     """Every figure once: the server alone, then a fresh one beside a CPU-bound thread."""
     for threads in (0, 1):
-        with server(variant, threads, serving) as (port, pid):
+        with server(variant, threads, serving) as (port, pid, computing):
             for connections in settings.connections:
-                before = used(pid)
+                before, computed, begun = used(pid), ran(pid, computing), time.monotonic()
                 taken = load.ask(
                     "load", port=port, connections=connections, seconds=settings.seconds, warm_up=settings.warm_up
                 )
-                after = used(pid)
+                after, took = used(pid), time.monotonic() - begun
+                if computed is not None and (now := ran(pid, computing)) is not None:
+                    taken["computing"] = (now - computed) / took
                 if not threads and before is not None and after is not None:
                     # The warm-up's requests are in them, so they are counted at the rate of the others.
                     requests = taken["value"] * (settings.warm_up + taken["seconds"])
@@ -119,8 +124,11 @@ def one_turn(
 
 
 @contextmanager
-def server(variant: Variant, threads: int, serving: list[int]) -> Iterator[tuple[int, int]]:
-    """The server of a variant in a process of its own: its port and its process id. Raises WorkerFailed with its last words."""
+def server(variant: Variant, threads: int, serving: list[int]) -> Iterator[tuple[int, int, int]]:
+    """The server of a variant in a process of its own: its port, its process id, and that of the thread that computes, or 0.
+
+    Raises WorkerFailed with its last words.
+    """
     words = ["--interval", str(variant.interval), "--cpu", str(threads)]
     if serving:
         words += ["--cores", ",".join(map(str, serving))]
@@ -132,9 +140,9 @@ def server(variant: Variant, threads: int, serving: list[int]) -> Iterator[tuple
         assert process.stdout is not None
         try:
             said = first_line(process).split()
-            if len(said) != 2:
+            if len(said) < 2:
                 raise WorkerFailed("did not start")
-            yield int(said[0]), int(said[1])
+            yield int(said[0]), int(said[1]), int(said[2]) if len(said) > 2 else 0
         except WorkerFailed as failure:
             process.kill()
             process.wait()
@@ -174,6 +182,14 @@ def used(pid: int) -> tuple[float, int] | None:
     return seconds, sum(int(count) for text in texts for count in WAITED.findall(text))
 
 
+def ran(pid: int, thread: int) -> float | None:
+    """Seconds for which a thread has run; None for thread 0 and where the system does not tell."""
+    try:
+        return int(Path(f"/proc/{pid}/task/{thread}/schedstat").read_text(encoding="utf-8").split()[0]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return None
+
+
 def tables(taken: dict[str, Any]) -> list[Table]:
     """One table: a row for each variant, its features on or off, and requests a second."""
     connections = taken["connections"]
@@ -185,7 +201,7 @@ def tables(taken: dict[str, Any]) -> list[Table]:
         [
             "",
             "Python",
-            "roamlet.threads",
+            "under",
             "responsive",
             "interval",
             *heads,
@@ -195,6 +211,7 @@ def tables(taken: dict[str, Any]) -> list[Table]:
         notes=[
             "beside: a thread of the server's process computes all the time. us CPU: of the server a request, alone.",
             "A figure with + was limited by the load, which had its core busy.",
+            "Flask: an application on 20 threads of wsgiref's server.",
         ],
     )
     for row in taken["rows"]:
@@ -202,9 +219,13 @@ def tables(taken: dict[str, Any]) -> list[Table]:
         own = variant["name"] == "roamlet"
         table.rows.append(
             [
-                "threads" if variant["roamlet_threads"] else variant["name"],
+                variant["name"].partition(",")[0]
+                if variant["name"].startswith("Flask")
+                else "threads"
+                if variant["under"]
+                else variant["name"],
                 variant["version"],
-                ("on" if variant["roamlet_threads"] else "off") if variant["name"].endswith("threads") else NONE,
+                variant["under"] or (STOCK if variant["name"] in ("threads", "Flask") else NONE),
                 ("on" if variant["responsive"] else "off") if own else NONE,
                 f"{variant['interval'] * 1e3:g} ms",
                 *(rate_of(row, figure) for figure in figures),
@@ -212,7 +233,40 @@ def tables(taken: dict[str, Any]) -> list[Table]:
                 f"{row[many + BESIDE]['p99'] * 1e3:.1f}" if many + BESIDE in row else NONE,
             ]
         )
-    return [table, comparison(taken, figures, heads)]
+    return [table, beside_and_alone(taken), comparison(taken, figures, heads)]
+
+
+def beside_and_alone(taken: dict[str, Any]) -> Table:
+    """What is left of a server's rate beside a CPU-bound thread, and what that thread gets meanwhile."""
+    connections = [str(count) for count in taken["connections"]]
+    table = Table(
+        "Server: requests a second beside a CPU-bound thread / alone",
+        [
+            "",
+            "Python",
+            "responsive",
+            "interval",
+            *(f"c={count}" for count in connections),
+            *(f"that thread, c={count}" for count in connections),
+            *(f"p99 ms, c={count}" for count in connections),
+        ],
+        notes=["that thread: the part of the time in which it computes; alone it is near to 1."],
+    )
+    for row in taken["rows"]:
+        variant = row["variant"]
+        pairs = [(row.get(count), row.get(count + BESIDE)) for count in connections]
+        table.rows.append(
+            [
+                variant["name"],
+                variant["version"],
+                ("on" if variant["responsive"] else "off") if variant["name"] == "roamlet" else NONE,
+                f"{variant['interval'] * 1e3:g} ms",
+                *(number(beside["value"] / alone["value"] if alone and beside else None, 3) for alone, beside in pairs),
+                *(number(beside.get("computing") if beside else None, 2) for _, beside in pairs),
+                *(number(beside["p99"] * 1e3 if beside else None, 1) for _, beside in pairs),
+            ]
+        )
+    return table
 
 
 COMPARED = {"stock": "threads", "roamlet.threads": "roamlet.threads", "one thread": "one thread"}

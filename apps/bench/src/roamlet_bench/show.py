@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TextIO
 
 NONE = "-"
+STOCK = "nothing"  # what an unchanged program runs under where roamlet is not there
 
 
 @dataclass

@@ -27,19 +27,19 @@ print(json.dumps([platform.python_version(), {name: why_not(name) for name in sy
 
 @dataclass(frozen=True)
 class Implementation:
-    """A program and what it runs on. `needs`: the module without which it cannot be measured, '' for the standard library alone."""
+    """A program and what it runs on. `needs`: the modules without which it cannot be measured, with spaces between."""
 
     name: str
     program: str
     words: tuple[str, ...] = ()
     needs: str = ""
-    roamlet_threads: bool = False
+    under: str = ""  # the module that runs the unchanged program: roamlet.threads or roamlet.patch
     responsive: bool = False
 
     @property
     def of_threads(self) -> bool:
         """Whether it is the program of plain threads, which is measured on every interpreter; its peers only on the first."""
-        return self.name.endswith("threads")
+        return self.under != "" or self.name == "threads"
 
 
 @dataclass(frozen=True)
@@ -59,14 +59,14 @@ class Variant:
 
     def command(self, *words: str) -> list[str]:
         """The command line that runs its program, as people would run it."""
-        runner = ["-m", "roamlet.threads"] if self.implementation.roamlet_threads else []
+        runner = ["-m", self.implementation.under] if self.implementation.under else []
         program = str(PROGRAMS / self.implementation.program)
         return [self.python, *runner, program, *self.implementation.words, *words]
 
     def described(self) -> dict[str, Any]:
         """The variant as it is written to the JSON."""
         implementation = asdict(self.implementation)
-        kept = {key: implementation[key] for key in ("name", "roamlet_threads", "responsive")}
+        kept = {key: implementation[key] for key in ("name", "under", "responsive")}
         return {**kept, "version": self.version, "interval": self.interval, "title": self.title}
 
 
@@ -84,13 +84,13 @@ def variants(
 
     Peers of the threads are taken on the first interpreter only: they are there for comparison. Starts each interpreter once.
     """
-    needed = tuple(sorted({one.needs for one in implementations} - {""}))
+    needed = tuple(sorted({module for one in implementations for module in one.needs.split()}))
     for position, python in enumerate(pythons):
         version, missing = probe(python, needed)
         for implementation in implementations:
             if position and not implementation.of_threads:
                 continue
-            reason = missing.get(implementation.needs)
+            reason = next(filter(None, map(missing.get, implementation.needs.split())), None)
             if reason is not None:
                 skipped[f"{version} {implementation.name}"] = reason
                 continue

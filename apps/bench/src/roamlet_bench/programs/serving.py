@@ -58,12 +58,16 @@ def answer(connection: socket.socket) -> None:
 
 
 def announce(port: int, given: argparse.Namespace) -> None:
-    """Start the CPU-bound threads, then say where the server is: `PORT PID` on a line. The process ends with its standard input."""
-    for _ in range(given.cpu):
-        threading.Thread(target=compute, daemon=True).start()
+    """Start the CPU-bound threads, then say where the server is: `PORT PID`, and their ids, on a line.
+
+    The process ends with its standard input.
+    """
+    beside = [threading.Thread(target=compute, daemon=True) for _ in range(given.cpu)]
+    for thread in beside:
+        thread.start()
     threading.Thread(target=end_with_input, daemon=True).start()
     gc.freeze()
-    print(port, os.getpid(), flush=True)
+    print(port, os.getpid(), *(thread.native_id for thread in beside), flush=True)
 
 
 def compute() -> None:
