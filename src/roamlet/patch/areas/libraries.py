@@ -64,7 +64,7 @@ _begun: set[str] = set()  # those of _WITH_ASYNCIO of which something that block
 def blocking_libraries() -> tuple[BlockingLibrary, ...]:
     """Those of the known libraries that are imported now. Does not block.
 
-    zmq and grpc are among them once a socket or channel of theirs that blocks was made.
+    zmq and grpc are among them once a socket or channel that blocks was made.
     """
     return tuple(
         each
