@@ -5,6 +5,7 @@ import pytest
 from roamlet.diagnose import render
 from roamlet.diagnose.model import (
     BLOCKED,
+    LOCK,
     NEW,
     READ,
     RECEIVE,
@@ -52,6 +53,15 @@ def test_equal_tasklets_are_one_row_with_a_count():
 def test_tasklets_at_different_channels_are_counted_with_their_channels():
     text = render.table(process(*workers(100, channels=10)))
     assert "receive on channel (10 of them)" in text
+
+
+def test_locks_of_several_holders_are_not_said_to_have_one():
+    waiting = [
+        Tasklet(0x2000 + n, "worker", BLOCKED, wait=Wait(LOCK, "sync.Lock", 0x50 + n, owner=0x3000 + n), frames=WORK)
+        for n in range(3)
+    ]
+    assert "sync.Lock (3 of them), held by 3 tasklets" in render.stacks(process(*waiting))
+    assert "sync.Lock 0x51, held by 0x3001" in render.table(process(*waiting))
 
 
 @pytest.mark.parametrize("width", [1, 40, 60, 80, 132])

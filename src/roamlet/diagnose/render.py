@@ -294,8 +294,9 @@ def _common_wait(tasklets: Sequence[Tasklet]) -> str:
         )
     if dues:
         text += f", the first in {duration(max(min(dues), 0.0))}"
+    owners = {wait.owner for wait in waits}
     if first.owner is not None:
-        text += f", held by {first.owner:#x}"
+        text += f", held by {first.owner:#x}" if len(owners) == 1 else f", held by {len(owners):,} tasklets"
     return text
 
 

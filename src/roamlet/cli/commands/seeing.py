@@ -70,6 +70,10 @@ def see(options: argparse.Namespace, render: Render, out: IO[str] | None = None)
     _check(options)
     if options.hosts is not None or (options.process or "").count(":"):
         return _see_remote(options, render, out)
+    if options.core is None and not sys.platform.startswith("linux"):
+        raise UsageError(
+            "processes of this machine are read on Linux alone; -H and HOST:PID read on hosts that have it"
+        )
     # Inside: loading what reads takes longer than all of `roamlet --help`.
     from roamlet.diagnose.outside import CannotRead, read_core, read_process
     from roamlet.diagnose.outside.finding import find_processes
