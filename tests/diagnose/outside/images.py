@@ -3,7 +3,8 @@
 import os
 import random
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from io import FileIO
 
 from roamlet.diagnose.outside.memory import Buffers, Mapping, ProcessSource, Source
 from roamlet.diagnose.outside.reading import _consistent, _reader
@@ -122,24 +123,44 @@ def write_core(pid: int, path: str, *, only_writable: bool = True) -> None:
         64 + 56 * (len(ranges) + 1) + len(note),
     )
     at += -at % 4096
-    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory, open(path, "wb") as core:
+    with FileIO(f"/proc/{pid}/mem") as memory, open(path, "wb") as core:
         bodies = []
         for start, end, mode in ranges:
-            memory.seek(start)
-            try:
-                body = memory.read(end - start)
-            except OSError:
-                body = b""
-            headers.append(
-                struct.pack("<IIQQQQQQ", 1, 6 if "w" in mode else 4, at, start, 0, len(body), end - start, 4096)
-            )
-            bodies.append((at, body))
-            at += len(body) + -len(body) % 4096
+            size = end - start
+            headers.append(struct.pack("<IIQQQQQQ", 1, 6 if "w" in mode else 4, at, start, 0, size, size, 4096))
+            bodies += [(at + low - start, _read(memory, low, high)) for low, high in _in_use(pid, start, end)]
+            at += size
         core.write(
             b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
             + struct.pack("<HHIQQQIHHHHHH", 4, 62, 1, 0, 64, 0, 0, 64, 56, len(headers), 0, 0, 0)
         )
         core.write(b"".join(headers) + note)
-        for place, body in bodies:
+        for place, body in bodies:  # what was never used stays a hole of the file
             core.seek(place)
             core.write(body)
+        core.truncate(at)
+
+
+def _in_use(pid: int, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The parts of a mapping that have pages, by /proc/PID/pagemap: regions of C stacks are gigabytes of which little is used."""
+    with open(f"/proc/{pid}/pagemap", "rb") as pagemap:
+        pagemap.seek(start // 4096 * 8)
+        entries = memoryview(pagemap.read((end - start) // 4096 * 8)).cast("Q")
+    low = None
+    for index, entry in enumerate(entries):
+        used = entry >> 62 != 0  # present, or swapped out
+        if used and low is None:
+            low = index
+        elif not used and low is not None:
+            yield start + low * 4096, start + index * 4096
+            low = None
+    if low is not None:
+        yield start + low * 4096, end
+
+
+def _read(memory: FileIO, low: int, high: int) -> bytes:
+    memory.seek(low)
+    try:
+        return memory.read(high - low)
+    except OSError:  # a guard page
+        return b""

@@ -87,7 +87,7 @@ def test_an_incomplete_core_file_says_so(core):
         process = read_core(path)
     except CannotRead as error:
         text = str(error)
-        assert "damaged or incomplete" in text or "older than" in text or "not loaded" in text
+        assert "damaged" in text or "older than" in text or "not loaded" in text
     else:
         assert process.problems[0].startswith("the core file is incomplete: its end is missing")
 
@@ -123,6 +123,9 @@ def test_headers_that_contradict_each_other(core):
     assert refusal(path) == f"{path} is damaged: its own headers contradict each other"
 
 
+@pytest.mark.backends(
+    "sliced", "greenlet", reason="gcore leaves out what follows a guard page, as regions of C stacks have them"
+)
 @pytest.mark.skipif(shutil.which("gcore") is None, reason="gcore is not installed: it comes with gdb")
 def test_a_core_file_of_gcore(started, tmp_path):
     running = started("kinds", "sleep")

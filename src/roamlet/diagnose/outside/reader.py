@@ -150,7 +150,7 @@ class Reader:
         if first_state:
             trying("the list of all threads", None, self._thread_states, first_state)
         for thread in self.threads:
-            self._stacks(thread)
+            trying(f"stacks of a thread at {thread.address:#x}", None, self._stacks, thread)
             trying(f"the timers of a thread at {thread.address:#x}", None, self._timers, thread)
             self._what_is_waited_for(thread)
         trying("which tasklets hold which locks", None, self._holders)
