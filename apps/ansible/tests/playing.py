@@ -65,6 +65,7 @@ class Playing:
                     **{name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE")},
                     "LC_ALL": "C.UTF-8",  # ansible wants UTF-8
                     "ANSIBLE_TRANSPORT": connection,
+                    "ROAMLET_ANSIBLE_CACHE": str(self.folder / "cache"),
                     "ANSIBLE_HOME": str(self.folder / "ansible"),
                     "ANSIBLE_SSH_ARGS": "-o ControlMaster=auto -o ControlPersist=3s",
                     "ANSIBLE_SSH_CONTROL_PATH_DIR": str(self.control),

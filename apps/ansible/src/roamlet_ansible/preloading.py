@@ -41,8 +41,24 @@ def begin() -> None:
 
         for profile in PROFILES:
             get_serialization_module(profile)
+    _fill_caches()
     # What is there now is alive as long as the run: a worker's collector would look at all of it, which copies its pages.
     gc.freeze()
+
+
+def _fill_caches() -> None:
+    """Have core, and Jinja, work out once what they remember: a worker would for itself what the one before it has forgotten."""
+    with suppress(Exception):
+        from ansible._internal._task import UnifiedTaskResult  # of 2.21
+
+        for source_is_module in (True, False):
+            UnifiedTaskResult.get_result_key_to_resolved_field_mapping(source_is_module=source_is_module)
+        UnifiedTaskResult.from_action_result_dict({"changed": False}).as_result_dict()
+    with suppress(Exception):
+        from jinja2 import Environment
+
+        for trim_blocks in (False, True):  # the second one is that of the action plugin template
+            Environment(trim_blocks=trim_blocks, keep_trailing_newline=True).lexer  # noqa: B018 - it is stored
 
 
 def action(task: Any) -> None:

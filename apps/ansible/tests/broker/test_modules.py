@@ -17,6 +17,7 @@ from roamlet_ansible.broker.server import _answered
 from roamlet_ansible.broker.session import Session
 from roamlet_ansible.broker.zygotes import Payload
 from roamlet_ansible.cores.ansiballz import packed_files
+from roamlet_ansible.cores.packed import Keeper
 from roamlet_ansible.host import bootstrap, zygote_source
 
 pytestmark = pytest.mark.timeout(120)
@@ -34,7 +35,7 @@ class Worker:
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / "ran"
-        self.hosts = Hosts()
+        self.hosts = Hosts(Keeper("/nonexistent"))
         self.session = Session(self.hosts)
         self.target = {"kind": "local", "name": "here", "python": sys.executable, "timeout": 60.0}
         packed = io.BytesIO()

@@ -12,13 +12,14 @@ import roamlet
 from roamlet_ansible.broker.hosts import Hosts
 from roamlet_ansible.broker.server import _answered
 from roamlet_ansible.broker.session import PIECE, Session
+from roamlet_ansible.cores.packed import Keeper
 
 pytestmark = pytest.mark.timeout(120)
 
 
 class Worker:
     def __init__(self) -> None:
-        self.hosts = Hosts()
+        self.hosts = Hosts(Keeper("/nonexistent"))
         self.session = Session(self.hosts)
         self.target = {"kind": "local", "name": "here", "python": sys.executable, "timeout": 60.0}
 

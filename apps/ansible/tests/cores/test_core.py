@@ -156,7 +156,7 @@ def test_a_file_of_core_that_changes_is_read_again(tmp_path, monkeypatch):
     package.mkdir()
     (package / "__init__.py").touch()
     (package / "x.py").write_bytes(b"1")
-    monkeypatch.setattr(installed, "_root", lambda: str(package))
+    monkeypatch.setattr(installed, "root", lambda: str(package))
     monkeypatch.setattr(installed, "_digests", {})
     assert installed.core_file("ansible/x.py", b"1")
     (package / "x.py").write_bytes(b"22")
@@ -167,9 +167,9 @@ def test_a_file_of_core_that_changes_is_read_again(tmp_path, monkeypatch):
 
 
 def test_without_a_core_no_file_is_its_own(monkeypatch):
-    installed._root.cache_clear()
+    installed.root.cache_clear()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     try:
         assert not installed.core_file("ansible/module_utils/basic.py", b"")
     finally:
-        installed._root.cache_clear()
+        installed.root.cache_clear()

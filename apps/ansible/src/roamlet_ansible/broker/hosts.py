@@ -8,6 +8,7 @@ from typing import Any
 import roamlet
 from roamlet import sync
 from roamlet.remote import ConnectError, Context, NoPython, PythonTooOld, RemoteError
+from roamlet_ansible.cores.packed import Keeper
 from roamlet_ansible.host import runner
 
 from .opening import open_context as _open
@@ -186,7 +187,8 @@ class Host:
 class Hosts:
     """All hosts of a run."""
 
-    def __init__(self) -> None:
+    def __init__(self, packed: Keeper) -> None:
+        self.packed = packed
         self.spawn: Callable[..., Any] = roamlet.spawn  # of work that no request waits for, and that raises nothing
         self._hosts: dict[str, Host] = {}
         self.payloads: dict[str, Payload] = {}

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 import roamlet
 from roamlet import io
 from roamlet.remote import AuthenticationFailed, ConnectError, NoPython, PythonTooOld, RemoteError
+from roamlet_ansible.cores import packed
 
 from . import protocol
 from .hosts import Hosts
@@ -23,13 +24,14 @@ _log = logging.getLogger("roamlet_ansible.broker")
 Answer = tuple[protocol.Header, Sequence[bytes]]
 
 
-def main(descriptor: int, folder: str, controller: int) -> None:
+def main(descriptor: int, folder: str, controller: int, run: str) -> None:
     """Serve the listening socket `descriptor`, in the private folder `folder`, until the process `controller` has ended.
 
-    Blocks. Contexts are closed, and with them end the processes on the targets; the folder is removed.
+    `run` is the folder of the run, in which core stores packed modules. Blocks. Contexts are closed, and with them the processes
+    on the targets end; the folder is removed.
     """
     logging.basicConfig(format="%(asctime)s %(name)s: %(message)s")
-    hosts = Hosts()
+    hosts = Hosts(packed.Keeper(run))
     listener = io.socket(fileno=descriptor)
     try:
         with roamlet.scope() as scope:
@@ -39,6 +41,7 @@ def main(descriptor: int, folder: str, controller: int) -> None:
             listener.close()
     finally:
         hosts.close()
+        hosts.packed.write()
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -302,7 +302,10 @@ class Session:
         """Take the files of a payload, for `module`, which says that it is needed."""
         name = header["payload"]
         if name not in self._hosts.payloads:
-            self._hosts.payloads[name] = Payload(ansiballz.packed_files(blobs[0]))
+            files = ansiballz.packed_files(blobs[0])
+            self._hosts.payloads[name] = Payload(files)
+            sources = [(path, source) for path, (source, _) in files.items()]
+            self._hosts.spawn(self._hosts.packed.used, (header["fqn"], blobs[0], sources))
         return {}, ()
 
     def _do_module(self, host: Host, header: protocol.Header, blobs: list[bytes]) -> Answer:

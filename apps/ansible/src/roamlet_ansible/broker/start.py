@@ -14,6 +14,8 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from roamlet_ansible.cores import packed
+
 LONGEST_PATH = 100  # bytes: the kernels' limits for the path of a socket are 104 to 108
 LOG = "ROAMLET_ANSIBLE_LOG"  # names the file for the broker's errors, and for the log of a run
 BACKLOG = 512  # workers that connect at the same time
@@ -62,6 +64,7 @@ def _link(folder: str) -> Path:
 def _start(folder: str, controller: int) -> None:
     with suppress(OSError):  # of a broker that was killed
         shutil.rmtree(Path(_link(folder).read_text("utf-8")).parent)
+    packed.restore(folder)
     own = _private_folder(folder)
     path = str(own / "broker")
     listener = socket.socket(socket.AF_UNIX)
@@ -72,7 +75,7 @@ def _start(folder: str, controller: int) -> None:
         with open(errors, "ab", opener=_own) as log:
             number = listener.fileno()
             subprocess.Popen(
-                [sys.executable, "-P", "-m", "roamlet_ansible.broker", str(number), str(own), str(controller)],
+                [sys.executable, "-P", "-m", "roamlet_ansible.broker", str(number), str(own), str(controller), folder],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

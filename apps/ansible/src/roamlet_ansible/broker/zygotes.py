@@ -36,10 +36,14 @@ class Payload:
             digest: ("source", source) if deflated is None else ("source/deflate", deflated)
             for (_, digest), (source, deflated) in zip(self.definition, packed.values(), strict=True)
         }
+        # Not those of facts: setup alone has most of them, and each fork would copy pages that they are on.
         self.preload = [
             path[:-3].replace("/", ".").removesuffix(".__init__")
             for path, source in files.items()
-            if path.startswith("ansible/module_utils/") and path.endswith(".py") and installed.core_file(path, source)
+            if path.startswith("ansible/module_utils/")
+            and not path.startswith("ansible/module_utils/facts/")
+            and path.endswith(".py")
+            and installed.core_file(path, source)
         ]
 
 

@@ -19,7 +19,7 @@ from ansible.utils.display import Display
 
 from roamlet_ansible.broker.client import BrokerError, Client
 from roamlet_ansible.broker.start import LOG
-from roamlet_ansible.cores import ansiballz, plain
+from roamlet_ansible.cores import ansiballz, packed, plain
 
 from .through import Stacked, Target
 
@@ -165,6 +165,8 @@ class RoamletConnection(Stacked):
     @property
     def module_implementation_preferences(self) -> Any:
         """As of core's plugin. Core asks for it when it begins to pack a module: meanwhile the context is opened."""
+        if packed.others():
+            packed.withdraw(constants.DEFAULT_LOCAL_TMP)
         if self._client is None and "{{" not in (self._interpreter or ""):
             with suppress(BrokerError, AnsibleError):  # the module's own request says it
                 target = self.described()
@@ -245,7 +247,11 @@ class RoamletConnection(Stacked):
             if "starts" in answer:
                 request.update(self._start_of_zygote(command, become))
             if answer.get("need") == "payload":
-                self._ask({"do": "payload", "payload": module.payload}, [module.zip_data.encode()], steps=False)
+                self._ask(
+                    {"do": "payload", "payload": module.payload, "fqn": module.fqn},
+                    [module.zip_data.encode()],
+                    steps=False,
+                )
             elif answer.get("need") == "zygote":
                 continue
             elif "refused" in answer:

@@ -37,23 +37,38 @@ class Stacked:
     _hostvars: Mapping[str, Any] | None = None
     _chain: tuple[str, ...] = ()  # the hosts that lead here from the task's, which is not named
     _found: tuple[str, Target, str | None] | None = None
+    _whole: tuple[Target | None] | None = None  # what described() has given, until options or variables are set again
+    _changes = 0  # times that they were
     _interpreter: str | None = None  # what the variables say, before core has made a text of it
 
     def set_options(self, task_keys: Any = None, var_options: Any = None, direct: Any = None) -> None:
         """As of core's plugin. Some callers hand over all variables instead of the plugin's own."""
         super().set_options(task_keys=task_keys, var_options=var_options, direct=direct)  # type: ignore[misc]
-        self._found = None
+        self._changed()
         if var_options is not None and "hostvars" in var_options:
             self._hostvars = var_options["hostvars"]
 
     def update_vars(self, variables: dict[str, Any]) -> None:
         """As of core's plugin, which is called before each task with all of its variables."""
-        self._found = None
+        self._changed()
         delegated = variables.get("ansible_delegated_vars")  # then the variables are not those of this host
         self._interpreter = "{{" if delegated else str(variables.get("ansible_python_interpreter") or "")
         if "hostvars" in variables:
             self._hostvars = variables["hostvars"]
         super().update_vars(variables)  # type: ignore[misc]
+
+    def set_option(self, option: str, value: Any) -> None:
+        """As of core's plugin."""
+        super().set_option(option, value)  # type: ignore[misc]
+        self._changed()
+
+    def _changed(self) -> None:
+        self._found = self._whole = None
+        self._changes += 1
+
+    def changes(self) -> int:
+        """A number that is another one whenever options or variables were set again."""
+        return self._changes
 
     def via(self) -> str | None:
         """The name of the host that is gone through, if one is."""
@@ -71,12 +86,14 @@ class Stacked:
 
     def described(self) -> Target | None:
         """target(), with what it goes through; None where roamlet cannot go there."""
-        target: Target | None = self.target()  # type: ignore[attr-defined]
-        through = self.through() if target is not None else None
-        if target is None or through is None:
-            return target
-        assert self._found is not None  # through() has
-        return {**target, "via": through, "via_python": self._found[2]}
+        if self._whole is None:
+            target: Target | None = self.target()  # type: ignore[attr-defined]
+            through = self.through() if target is not None else None
+            if target is not None and through is not None:
+                assert self._found is not None  # through() has
+                target = {**target, "via": through, "via_python": self._found[2]}
+            self._whole = (target,)
+        return self._whole[0]
 
     def _described(self, name: str) -> tuple[Target, str | None]:
         who = self._play_context.remote_addr  # type: ignore[attr-defined]

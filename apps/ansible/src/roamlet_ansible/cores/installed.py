@@ -21,16 +21,17 @@ def core_file(path: str, source: bytes) -> bool:
 
     Reads the installed file when it is asked first and whenever it has changed. False where no core is installed. Thread-safe.
     """
-    root = _root()
-    if root is None or not re.fullmatch(r"ansible(/[A-Za-z_][A-Za-z0-9_]*)*\.py", path):
+    folder = root()
+    if folder is None or not re.fullmatch(r"ansible(/[A-Za-z_][A-Za-z0-9_]*)*\.py", path):
         return False
     if path in _MADE:
-        return _made_by_core(root, path, source)
-    return hashlib.sha256(source).digest() == _installed(os.path.join(root, *path.split("/")[1:]))
+        return _made_by_core(folder, path, source)
+    return hashlib.sha256(source).digest() == _installed(os.path.join(folder, *path.split("/")[1:]))
 
 
 @cache
-def _root() -> str | None:
+def root() -> str | None:
+    """The folder of the installed core, which is looked for once; None where none is."""
     try:
         spec = importlib.util.find_spec("ansible")
     except ValueError:  # a module without a spec has that name

@@ -39,6 +39,14 @@ class Connection(RoamletConnection, OverSsh):
 
     transport = "roamlet.remote.ssh"
     folders_by_context = True
+    _pipelines = None  # what is_pipelining_enabled() has given, and for what
+
+    def is_pipelining_enabled(self, wrap_async=False):
+        """As of core's plugin, which reads the arguments of ssh each time; core asks three times for each module."""
+        asked = (wrap_async, self.become, self.changes())
+        if self._pipelines is None or self._pipelines[0] != asked:
+            self._pipelines = (asked, super().is_pipelining_enabled(wrap_async))
+        return self._pipelines[1]
 
     def target(self):
         """What the broker opens: ssh with the arguments that core's plugin would give it."""
