@@ -5,6 +5,8 @@
 functions here: a module with a __getattr__ of its own makes each `roamlet.name` 25 ns slower.
 """
 
+import os as _os
+
 from roamlet._checkpoint import checkpoint
 from roamlet._generator import generator, yield_
 from roamlet._migration import NotMoved, at, home, move_to
@@ -89,3 +91,9 @@ __all__ = [
     "trim",
     "yield_",
 ]
+
+if _dump := _os.environ.get("ROAMLET_DUMP"):
+    # A program that was not prepared: here, because it takes milliseconds that others need not spend.
+    from roamlet.diagnose.dumping import from_environment as _from_environment
+
+    _from_environment(_dump)

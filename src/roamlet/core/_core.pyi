@@ -444,6 +444,34 @@ def sleep(seconds: float, /) -> None:
 def started() -> list[tasklet[...]]:
     """This thread's tasklets that have started and not ended, main excepted; the oldest first."""
 
+def note_signal(signalnum: int, fd: int, /) -> None:
+    """For roamlet.diagnose: have a handler in C write a byte, the signal's number, to fd whenever this signal comes.
+
+    The handler before, if it is one in C, is called for a second signal that comes before signal_answered(). ValueError,
+    OSError for what is no signal that can be handled.
+    """
+
+def signal_answered(signalnum: int, /) -> None:
+    """For roamlet.diagnose: what the last signal asked for was begun."""
+
+def survey(tasklets: bool = True, /) -> list[tuple[Any, ...]]:
+    """For roamlet.diagnose: what all threads that have used roamlet do at this moment, the oldest first. Never switches.
+
+    For each thread a tuple: its id, the main tasklet, the current one (None while no tasklet can run), whether none can, the
+    number of runnable tasklets, of timers, and of waits that something else than a tasklet ends; seconds until the next timer
+    (None: there is none) and since the last look at timers and descriptors; how often its tasklets have come to where others
+    may run; whether it is a service thread, whether it has tasklets beside main; and a list of its tasklets. Without `tasklets`
+    in place of the list: how many of them are not blocked, and how many are blocked in receive, send, a Waiter or sleep, run(),
+    a queue.
+
+    For each tasklet a tuple: itself, its state (0: without arguments, 1: has not run, 2: started), what it is blocked in (0:
+    not blocked, -1: receive, 1: send, 2: a Waiter or sleep, 3: run(), 4: a queue), the object it waits for or None, the offset
+    of the queue in that object, the channels of a select, seconds until its timer or None, seconds since it began to wait,
+    coarse, or None; its scopes, the innermost first, each with the address of the tasklet that entered it; how deep it is in
+    atomic code, whether it was preempted, whether it is in the run queue; and the stack of a suspended one, the innermost
+    frame first, as code, line, code, line and so on, one tuple for all equal stacks; None on greenlet.
+    """
+
 _API: Any
 """The table of functions of c/api.h, for roamlet's other extension modules."""
 

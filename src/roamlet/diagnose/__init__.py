@@ -1,15 +1,40 @@
 """What a process does, and why it does not go on: its threads, tasklets and contexts, and what waits for what.
 
-`model` is what a look finds, as plain data; `render` makes text of it. Nothing of roamlet below its command imports this package.
+`tree()` is a look at this process, as plain data (`roamlet.diagnose.model`), and `dump()` writes it: at once, at a signal
+(`enable()`, or ROAMLET_DUMP=1 in the environment), or when a time limit is passed (`dump_later()`). `watch()` logs tasklets that
+keep their thread, `metrics()` counts. `roamlet.diagnose.render` makes text of what was found.
+
+Nothing of roamlet below its command imports this package; `import roamlet` does where ROAMLET_DUMP is set.
 """
 
+import importlib
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from roamlet.diagnose.dumping import Later, disable, dump, dump_later, enable
+    from roamlet.diagnose.inside import tree
+    from roamlet.diagnose.counting import metrics
     from roamlet.diagnose.tracing import Trace
+    from roamlet.diagnose.watching import Watch, watch
 
-__all__ = ["trace"]
+__all__ = ["Later", "Watch", "disable", "dump", "dump_later", "enable", "metrics", "trace", "tree", "watch"]
+
+# Loaded when they are asked for: the data and texts of a look are also used where the core is not loaded.
+_MODULES = {
+    **dict.fromkeys(("Later", "disable", "dump", "dump_later", "enable"), "dumping"),
+    **dict.fromkeys(("Watch", "watch"), "watching"),
+    "metrics": "counting",
+    "tree": "inside",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"roamlet.diagnose.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
 
 
 def trace(path: "str | os.PathLike[str] | None" = None, *, events: int = 1 << 18, hold: float = 0.01) -> "Trace":

@@ -197,7 +197,8 @@ class Context:
     state: str | None = None  # "open", "ended: ..."
     parent: bool = False
     round_trip: float | None = None  # seconds, the last measured
-    calls: list[Call] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)  # in flight
+    made: int | None = None  # calls so far
     bytes_down: int | None = None
     bytes_up: int | None = None
     modules: int | None = None  # sent so far

@@ -10,6 +10,9 @@ from _typeshed import ReadableBuffer, WriteableBuffer
 _Address: TypeAlias = Any
 _T = TypeVar("_T")
 
+QUEUE_OF_WRITERS: int
+"""For roamlet.diagnose: where in a descriptor the queue of those is that wait to write, as core.survey() has it."""
+
 class Socket(socket.socket):
     """A socket whose calls block one tasklet only; otherwise the standard library's, which it is a subclass of.
 

@@ -48,7 +48,7 @@ collector_end(Scheduler *scheduler, Tasklet *tasklet)
     value = tasklet_run_now(scheduler, tasklet);
     if (value == NULL) {
         tasklet_set_error(scheduler->current, error_take());
-        scheduler->ticks = 0;
+        ticks_set(scheduler, 0);
     }
     Py_XDECREF(value);
 }

@@ -78,6 +78,7 @@ struct Tasklet {
     PyObject *tempval;    /* the value in transit: what it sends, what its blocking call will return, or an exception */
     PyObject *waiting_on; /* borrowed: the Channel, Waiter or holder of `queue`; its C frame holds the reference */
     RoamletQueue *queue;     /* while BLOCKED_QUEUE: the one it is in */
+    int64_t since;           /* ns on the machine's clock: the look at timers and hub before it began to wait; coarse */
     PyObject *const *operands; /* out of the run queue: where the arguments of the call end that waits; NULL: not known */
     PyObject *function, *args, *kwargs;
     PyObject *context; /* contextvars.Context that it will start in; NULL: an empty one */
@@ -167,6 +168,9 @@ struct Scheduler {
     Tasklet *started; /* the list of all started tasklets but main */
     Scheduler *registered_next; /* all threads' schedulers */
     int ticks, ticks_full;
+    int ticks_given;  /* what `ticks` was when `ticks_before` was counted */
+    int64_t ticks_before;
+    int64_t looked;   /* ns on the machine's clock: the last look at timers and hub, or the last time that the thread woke */
     union {
         struct {
             bool idle;    /* no tasklet can run; `current` waits in scheduler_idle on behalf of all */

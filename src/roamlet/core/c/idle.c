@@ -112,7 +112,24 @@ hub_wait(Scheduler *scheduler, int looked)
         Py_XDECREF(result);
         return result != NULL ? 0 : -1;
     }
-    return scheduler->hub != NULL ? hub_poll(scheduler, timeout) : doorbell_wait(scheduler, timeout);
+    int failed = scheduler->hub != NULL ? hub_poll(scheduler, timeout) : doorbell_wait(scheduler, timeout);
+    scheduler->looked = monotonic_ns();
+    return failed;
+}
+
+/* Let the next look come after so many more switches, and count those before: nothing else counts them. */
+static inline void
+ticks_set(Scheduler *scheduler, int ticks)
+{
+    scheduler->ticks_before += scheduler->ticks_given - scheduler->ticks;
+    scheduler->ticks = scheduler->ticks_given = ticks;
+}
+
+/* How often the thread's tasklets have come to where others may run, about as often as it has switched. */
+static inline int64_t
+ticks_counted(Scheduler *scheduler)
+{
+    return scheduler->ticks_before + scheduler->ticks_given - scheduler->ticks;
 }
 
 /* While tasklets run: look at timers and hub about every millisecond, so that a loop of schedule() starves no wait. The
@@ -121,19 +138,22 @@ hub_wait(Scheduler *scheduler, int looked)
 static __attribute__((noinline)) int
 hub_tick(Scheduler *scheduler)
 {
-    if (scheduler->idle || scheduler->polling || (scheduler->timer_count == 0 && scheduler->hub == NULL))
+    if (scheduler->idle || scheduler->polling)
         return 0;
-    int64_t now = clock_ns(), passed = now - scheduler->last_tick;
+    scheduler->looked = monotonic_ns();
+    if (scheduler->timer_count == 0 && scheduler->hub == NULL)
+        return 0;
+    int64_t now = unlikely(clock_now != NULL) ? clock_ns() : scheduler->looked, passed = now - scheduler->last_tick;
     if (now < 0)
         return -1;
     if (passed >= 0 && passed < TICK_NS) { /* a test's clock may have stood later than the machine's */
         if (passed < TICK_NS / 2 && scheduler->ticks_full < TICKS)
-            scheduler->ticks = scheduler->ticks_full *= 2;
+            ticks_set(scheduler, scheduler->ticks_full *= 2);
         return 0;
     }
     scheduler->last_tick = now;
     if (passed > 2 * TICK_NS && scheduler->ticks_full > 1)
-        scheduler->ticks = scheduler->ticks_full /= 2;
+        ticks_set(scheduler, scheduler->ticks_full /= 2);
     if (timers_fire(scheduler) < 0)
         return -1;
     return scheduler->hub != NULL ? hub_poll(scheduler, 0) : 0;
@@ -145,7 +165,7 @@ static __attribute__((noinline)) int
 scheduler_tick(Scheduler *scheduler)
 {
     Tasklet *current = scheduler->current;
-    scheduler->ticks = scheduler->ticks_full;
+    ticks_set(scheduler, scheduler->ticks_full);
     if (hub_tick(scheduler) < 0)
         return -1;
     if (unlikely(current->raises && !scheduler->idle)) {
@@ -232,6 +252,7 @@ scheduler_idle(Scheduler *scheduler)
     bool told = false;
     scheduler->idle = true;
     scheduler->first = NULL;
+    scheduler->current->since = scheduler->looked = monotonic_ns();
     for (;;) {
         int failed = timers_fire(scheduler);
         if (!failed && scheduler->first == NULL) {

@@ -296,7 +296,9 @@ scheduler_create(void)
         return (Scheduler *)PyErr_NoMemory();
     scheduler->tstate = PyThreadState_Get();
     scheduler->pid = getpid();
-    scheduler->ticks = scheduler->ticks_full = TICKS;
+    scheduler->ticks_full = TICKS;
+    ticks_set(scheduler, TICKS);
+    scheduler->looked = monotonic_ns();
     scheduler->doorbell = PyThread_allocate_lock();
     scheduler->main = tasklet_alloc(&Tasklet_Type, scheduler);
     if (scheduler->doorbell == NULL || scheduler->main == NULL || threads == NULL)

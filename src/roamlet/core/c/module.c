@@ -30,6 +30,8 @@
 #include "collector.c"
 #include "module_lock.c"
 #include "inspect.c"
+#include "survey.c"
+#include "signals.c"
 #include "preempt.c"
 #include "run.c"
 #include "trace_session.c"
@@ -167,7 +169,8 @@ core_set_clock(PyObject *Py_UNUSED(module), PyObject *args)
     Py_XSETREF(clock_advance, advance != Py_None ? Py_NewRef(advance) : NULL);
     Scheduler *scheduler = this_scheduler; /* read now: what was dropped may have run Python code */
     if (scheduler != NULL && !scheduler->current->raises) { /* the pace was learnt from the other clock */
-        scheduler->ticks = scheduler->ticks_full = TICKS;
+        scheduler->ticks_full = TICKS;
+        ticks_set(scheduler, TICKS);
     }
     Py_RETURN_NONE;
 }
@@ -283,6 +286,9 @@ static PyMethodDef core_methods[] = {
     {"select", (PyCFunction)(void (*)(void))core_select, METH_FASTCALL | METH_KEYWORDS, select_doc},
     {"outside_atomic", (PyCFunction)(void (*)(void))core_outside_atomic, METH_VARARGS | METH_KEYWORDS, outside_atomic_doc},
     {"sleep", core_sleep, METH_O, sleep_doc},
+    {"note_signal", core_note_signal, METH_VARARGS, note_signal_doc},
+    {"signal_answered", core_signal_answered, METH_O, signal_answered_doc},
+    {"survey", core_survey, METH_VARARGS, survey_doc},
     {"started", core_started, METH_NOARGS, started_doc},
     {"install_hub", core_install_hub, METH_VARARGS, install_hub_doc},
     {"set_deadlock_mode", core_set_deadlock_mode, METH_O, set_deadlock_mode_doc},

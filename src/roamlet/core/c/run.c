@@ -64,7 +64,7 @@ scheduler_expired(Scheduler *scheduler)
     }
     if (scheduler->run_slices) {
         preempt_restart(scheduler);
-        scheduler->ticks = 1;
+        ticks_set(scheduler, 1);
         if (scheduler_may_suspend(scheduler) < 0) /* also looks at timers and the hub; raises what was thrown in from outside */
             return -1;
         if (current->next == current)

@@ -216,6 +216,7 @@ scheduler_leave(Tasklet *current, PyObject *const *operands)
 {
     Tasklet *next = current->next;
     current->operands = operands;
+    current->since = this_scheduler->looked;
     if (unlikely(next == current)) {
         current->next = current->prev = NULL;
         return NULL;

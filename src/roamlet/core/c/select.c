@@ -267,7 +267,7 @@ select_chosen(Select *select, int how)
         }
         /* Raised by the hub or a signal handler as it came back: it has the value first, and that when it waits next. */
         tasklet_set_error(this_scheduler->current, error_take());
-        this_scheduler->ticks = 0;
+        ticks_set(this_scheduler, 0);
     }
     if (select->is_error) {
         error_raise(value);

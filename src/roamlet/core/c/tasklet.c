@@ -423,7 +423,7 @@ tasklet_throw(Tasklet *tasklet, PyObject *error, bool pending)
         return NULL;
     }
     if (tasklet == tasklet->scheduler->current) /* it runs, in another thread: it looks before it switches next */
-        tasklet->scheduler->ticks = 0;
+        ticks_set(tasklet->scheduler, 0);
     tasklet_set_error(tasklet, error);
     if (!pending && tasklet->raises && ring_holds(tasklet) && tasklet != scheduler->current) {
         PyObject *value = tasklet_run_now(scheduler, tasklet);

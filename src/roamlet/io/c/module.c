@@ -219,7 +219,7 @@ PyInit__native(void)
     api = roamlet_import_api();
     if (api == NULL || PyType_Ready(&Descriptor_Type) < 0 || interval_find() < 0 || (module = PyModule_Create(&definition)) == NULL)
         return NULL;
-    if (socket_type_add(module) < 0 || PyModule_AddType(module, &Watch_Type) < 0)
+    if (PyModule_AddIntConstant(module, "QUEUE_OF_WRITERS", offsetof(Descriptor, waiting) + WRITE * sizeof(RoamletQueue)) < 0 || socket_type_add(module) < 0 || PyModule_AddType(module, &Watch_Type) < 0)
         Py_CLEAR(module);
     return module;
 }

@@ -1,0 +1,427 @@
+"""Why tasklets do not go on: what could end each wait, and cycles of tasklets that wait for each other.
+
+A wait has objects any of which could end it: a tasklet (the holder of a lock, one that is joined), or a channel, an event and the
+like, which any code can use that reaches it. As the collector does, this follows references: from the frames of all tasklets that
+wait without a time limit to what they refer to. An object that has more references than were met is held from elsewhere, by a
+global, a running tasklet, another thread, and counts as alive, as does all that it leads to. A wait that nothing alive can end
+never ends. Where it is not met so exactly, a cycle is reported as possible: none of its tasklets is known to be woken by any other.
+
+Nothing is called but the collector's own functions, and nothing is changed.
+"""
+
+import gc
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from types import BuiltinMethodType, CodeType, FrameType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from roamlet import core
+from roamlet.diagnose import model
+from roamlet.diagnose.model import Cycle, Process, Step, Tasklet, Wait, Waker
+from roamlet.diagnose.render import place
+
+MOST_NODES = 300_000  # objects that are followed; beyond these no wait is called endless
+NEAR = 3  # references between a frame and what it is said to refer to
+NEAR_OBJECTS = 64  # objects that are followed for that, for each tasklet
+OURS = 3  # references to a node while it is counted: in the table, in a variable, and the argument's
+NAMED = 8  # tasklets that are named as wakers of one object
+FOLLOWED = 64  # tasklets that could end a wait, for the search of cycles; with more of them, only a wait that never ends is in one
+CYCLES = 20  # that are reported
+
+_PLAIN = (int, float, str, bytes, bool, complex, type(None), type, ModuleType, CodeType, FrameType)
+
+
+def find(process: Process, tasklets: dict[int, Any], waits_for: dict[int, tuple[Any, ...]]) -> None:
+    """Fill in the wakers and owners of each wait, and the cycles. `tasklets`: the objects; `waits_for`: what could wake each."""
+    _Search(process, tasklets, waits_for).fill()
+
+
+class _Search:
+    def __init__(self, process: Process, tasklets: dict[int, Any], waits_for: dict[int, tuple[Any, ...]]) -> None:
+        self.process = process
+        self.tasklets = tasklets
+        self.waits_for = waits_for
+        self.models: dict[int, Tasklet] = {each.id: each for _, each in process.tasklets()}
+        self.globals = {id(vars(module)) for module in list(sys.modules.values()) if isinstance(module, ModuleType)}
+        self.roots = {number: gc.get_referents(tasklet) for number, tasklet in tasklets.items()}
+        self.wanted = {id(each) for objects in waits_for.values() for each in objects}
+        self.near: dict[int, list[int]] = {}  # an object that is waited for, and the tasklets that refer to it
+        self._known: dict[tuple[int, str], list[int]] = {}
+        self._alive: set[int] = set()  # objects and tasklets
+        self._extra: dict[int, int] = {}  # how many references come from elsewhere than from tasklets that wait
+
+    def fill(self) -> None:
+        self._find_holders()
+        self._find_near()
+        stuck = self._stuck()
+        edges = {number: self._edges(number) for number in self.waits_for}
+        others = Counter(each.wait.address for each in self.models.values() if each.wait is not None)
+        wakers: dict[tuple[object, ...], tuple[Waker, ...]] = {}
+        for number in self.waits_for:
+            wait = self.models[number].wait
+            if wait is None:
+                continue
+            wait.others = others[wait.address] - 1 if wait.address else 0
+            key = (wait.address or number, wait.kind, wait.owner, number in stuck, wait.due)
+            if key not in wakers:
+                wakers[key] = tuple(self._wakers(edges[number], wait, number in stuck, bool(self.waits_for[number])))
+            wait.wakers = wakers[key]
+        for each in self.models.values():
+            if each.wait is not None and not each.wait.wakers:
+                each.wait.wakers = tuple(_from_outside(each.wait))
+        self._name_cycles(stuck, edges)
+
+    # ---- what refers to what
+
+    def _find_holders(self) -> None:
+        """The tasklets that are in `with lock:`, whose frames have the lock's __exit__."""
+        waiting: dict[int, list[int]] = {}
+        for number, objects in self.waits_for.items():
+            wait = self.models[number].wait
+            if wait is not None and wait.kind == model.LOCK:
+                for lock in objects:
+                    waiting.setdefault(id(lock), []).append(number)
+        for number, found in self.roots.items() if waiting else ():
+            for each in found:
+                if type(each) is not BuiltinMethodType or each.__name__ != "__exit__":
+                    continue
+                lock = id(each.__self__)
+                if lock in waiting and number not in waiting[lock]:
+                    for waiter in waiting.pop(lock):
+                        wait = self.models[waiter].wait
+                        assert wait is not None
+                        wait.owner = number
+                        self.waits_for[waiter] = (self.tasklets[number],)
+
+    def _find_near(self) -> None:
+        """Which tasklets refer to what is waited for: from their frames, a few references on, or by a global name."""
+        names: dict[tuple[int, int], list[int]] = {}
+        for number, found in self.roots.items():
+            met = set()
+            level: list[Any] = found
+            seen = 0
+            for _ in range(NEAR):
+                following: list[Any] = []
+                for each in level:
+                    if id(each) in self.wanted:
+                        met.add(id(each))
+                    elif isinstance(each, FunctionType):
+                        met.update(self._by_name(each, names))
+                        following += each.__closure__ or ()
+                    elif seen < NEAR_OBJECTS and _is_node(each, self.globals):
+                        seen += 1
+                        following += gc.get_referents(each)[:NEAR_OBJECTS]
+                level = following
+            for each in met:
+                self.near.setdefault(each, []).append(number)
+
+    def _by_name(self, each: Any, known: dict[tuple[int, int], list[int]]) -> list[int]:
+        """The objects waited for that a function reaches by its global names."""
+        key = (id(each.__code__), id(each.__globals__))
+        if key not in known:
+            space = each.__globals__
+            known[key] = [
+                id(space[name]) for name in each.__code__.co_names if name in space and id(space[name]) in self.wanted
+            ]
+        return known[key]
+
+    # ---- which waits never end
+
+    def _candidates(self) -> dict[int, tuple[Any, ...]]:
+        return {
+            number: objects
+            for number, objects in self.waits_for.items()
+            if objects and (wait := self.models[number].wait) is not None and wait.due is None
+        }
+
+    def _stuck(self) -> set[int]:
+        """The tasklets whose wait nothing that is alive can end."""
+        waiting = self._candidates()
+        graph = _graph((root for number in waiting for root in self.roots[number]), self.globals)
+        if graph is None:
+            self.process.problems.append(
+                f"which waits never end: the tasklets refer to more than {MOST_NODES:,} objects; locks and joins were looked at"
+            )
+            return _by_tasklets_alone(waiting, self.tasklets)
+        nodes, children = graph
+        # Counted by ids: a variable that still had one of these objects would be a reference more.
+        internal = Counter(child for below in children.values() for child in below)
+        internal.update(each for number in waiting for each in map(id, self.roots[number]))
+        ours = Counter(each for objects in self.waits_for.values() for each in map(id, objects))
+        ours.update(each for found in self.roots.values() for each in map(id, found))
+        alive = []
+        for number in list(nodes):  # not items(), whose last pair is one more reference
+            node = nodes[number]
+            extra = sys.getrefcount(node) - OURS - ours[number] - internal[number]
+            if extra > 0:
+                alive.append(number)
+                self._extra[number] = extra
+        return self._spread(waiting, alive, children)
+
+    def _spread(
+        self, waiting: dict[int, tuple[Any, ...]], alive: list[int], children: dict[int, list[int]]
+    ) -> set[int]:
+        """Take the tasklets away that something alive can wake: they are alive then, with all that they refer to."""
+        stuck = set(waiting)
+        wakes: dict[int, list[int]] = {}
+        for number, objects in waiting.items():
+            for each in objects:
+                wakes.setdefault(id(each), []).append(number)
+        seen = set(alive)
+        pending = list(alive)
+        for number in self.tasklets:  # those that run, sleep, or wait for what comes from outside
+            if number not in stuck:
+                pending.append(number)
+                seen.add(number)
+        while pending:
+            number = pending.pop()
+            below = list(children.get(number, ()))
+            for woken in wakes.get(number, ()):
+                if woken in stuck:
+                    stuck.discard(woken)
+                    below.append(woken)
+                    below += map(id, self.roots[woken])
+            for each in below:
+                if each not in seen:
+                    seen.add(each)
+                    pending.append(each)
+        self._alive = seen
+        return stuck
+
+    # ---- cycles
+
+    def _edges(self, number: int) -> list[int]:
+        """The tasklets that could wake this one, as far as they are known; the list of all that wait alike is one object."""
+        wait, objects = self.models[number].wait, self.waits_for[number]
+        assert wait is not None
+        if len(objects) == 1 and id(objects[0]) not in self.tasklets:
+            key = (id(objects[0]), wait.kind)
+            if key not in self._known:
+                self._known[key] = [each for each in self.near.get(key[0], ()) if not self._waits_so(each, key)]
+            return self._known[key]
+        found: list[int] = []
+        for each in objects:
+            found += [id(each)] if id(each) in self.tasklets else self.near.get(id(each), ())
+        return [each for each in dict.fromkeys(found) if each != number or wait.kind == model.JOIN]
+
+    def _waits_so(self, number: int, key: tuple[int, str]) -> bool:
+        """Whether a tasklet waits in this way for this object: it wakes no other that does."""
+        wait, objects = self.models[number].wait, self.waits_for.get(number, ())
+        return wait is not None and wait.kind == key[1] and len(objects) == 1 and id(objects[0]) == key[0]
+
+    def _name_cycles(self, stuck: set[int], edges: dict[int, list[int]]) -> None:
+        known = {
+            number: [each for each in below[:FOLLOWED] if each in self.waits_for] for number, below in edges.items()
+        }
+        possible = self._possible(edges)
+        more = 0
+        for part in _components(known):
+            if len(part) < 2 and part[0] not in known[part[0]]:
+                continue
+            sure = all(number in stuck for number in part)
+            if not sure and not all(number in possible for number in part):
+                continue
+            if len(self.process.cycles) < CYCLES:
+                self.process.cycles.append(Cycle([*self._steps(_shortest(part, known))], sure))
+            else:
+                more += 1
+        self.process.cycles.sort(key=lambda cycle: not cycle.sure)
+        if more:
+            self.process.problems.append(f"{more:,} more cycles of waiting")
+
+    def _possible(self, edges: dict[int, list[int]]) -> set[int]:
+        """Those that have known wakers, all of which are such, too, and whose objects nothing else has but a global name."""
+        named = Counter(
+            id(value)
+            for module in list(sys.modules.values())
+            if isinstance(module, ModuleType)
+            for value in list(vars(module).values())
+            if id(value) in self.wanted
+        )
+        left = {
+            number
+            for number, objects in self._candidates().items()
+            if 0 < len(edges.get(number, ())) <= FOLLOWED
+            and all(self._is_only_named(id(each), named) for each in objects)
+        }
+        changed = True
+        while changed:
+            gone = {number for number in left if not all(each in left for each in edges[number])}
+            left -= gone
+            changed = bool(gone)
+        return left
+
+    def _is_only_named(self, number: int, named: Counter[int]) -> bool:
+        extra = self._extra.get(number, 0)
+        return extra == named[number] and (extra > 0 or number not in self._alive or number in self.tasklets)
+
+    def _steps(self, ring: list[int]) -> Iterator[Step]:
+        for number, after in zip(ring, [*ring[1:], ring[0]], strict=True):
+            tasklet = self.models[number]
+            assert tasklet.wait is not None
+            after_name = self.models[after].name
+            if tasklet.wait.owner == after:
+                why = f", which {after_name} holds"
+            elif tasklet.wait.kind == model.JOIN:
+                why = ""
+            else:
+                why = f", whose other end only tasklets like {after_name} have" if after != number else ""
+            # The innermost frame of the program, rather than of roamlet or the standard library, says where.
+            where = place(tasklet.frames[0]) if tasklet.frames else ""
+            yield Step(number, tasklet.name, f"{tasklet.wait.text}{why}", after, where)
+
+    # ---- wakers
+
+    def _wakers(self, named: list[int], wait: Wait, stuck: bool, inside: bool) -> Iterator[Waker]:
+        """`named`: the tasklets that could end the wait; `inside`: code of this process ends it, and no other event."""
+        if wait.owner is not None and wait.owner in self.models:
+            holder = self.models[wait.owner]
+            yield Waker("tasklet", f"{holder.name} ({holder.id:#x}) holds it: {_state(holder)}", holder.id)
+            return
+        for other in named[:NAMED]:
+            tasklet = self.models[other]
+            verb = "is waited for" if wait.kind == model.JOIN else "refers to it"
+            yield Waker("tasklet", f"{tasklet.name} ({other:#x}) {verb}: {_state(tasklet)}", other)
+        if len(named) > NAMED:
+            yield Waker("tasklet", f"and {len(named) - NAMED:,} more tasklets that refer to it")
+        if stuck:
+            text = (
+                "nothing that still runs can reach what it waits for"
+                if named
+                else "no other tasklet refers to what it waits for"
+            )
+            yield Waker("nothing", text)
+        elif not named and inside:
+            yield Waker(
+                "thread", "code that is not in the frames of waiting tasklets: a global, a thread, a running tasklet"
+            )
+        yield from _from_outside(wait)
+
+
+def _state(tasklet: Tasklet) -> str:
+    wait = tasklet.wait
+    text = f"{tasklet.state}, {wait.text}" if wait is not None else tasklet.state
+    return f"{text} in {place(tasklet.frames[0])}" if tasklet.frames else text
+
+
+def _from_outside(wait: Wait) -> Iterator[Waker]:
+    if wait.due is not None:
+        yield Waker("timer", f"its timer, in {max(wait.due, 0.0):.3g} s")
+    if wait.descriptor is not None and wait.kind != model.CALL:
+        end = f" to {wait.peer}" if wait.peer else ""
+        yield Waker("descriptor", f"descriptor {wait.descriptor}{end}")
+    elif wait.kind == model.CALL:
+        yield Waker("host", f"the answer of {wait.host or 'the context'}")
+    elif wait.kind == model.JOB:
+        yield Waker("thread", f"{wait.function}")
+
+
+def _follow(each: Any) -> list[Any]:
+    """What an object leads to. Of a function not its globals, which a module has in any case."""
+    if isinstance(each, FunctionType):
+        return [part for part in (each.__closure__, each.__defaults__, each.__kwdefaults__) if part is not None]
+    if isinstance(each, MethodType):
+        return [each.__self__, each.__func__]
+    return gc.get_referents(each)
+
+
+def _graph(roots: Iterable[Any], spaces: set[int]) -> tuple[dict[int, Any], dict[int, list[int]]] | None:
+    """All that the roots lead to, without tasklets and modules: the objects, and the children of each. None: it is too much."""
+    nodes: dict[int, Any] = {}
+    children: dict[int, list[int]] = {}
+    pending = []
+    for root in roots:
+        if id(root) not in nodes and _is_node(root, spaces):
+            nodes[id(root)] = root
+            pending.append(root)
+    while pending:
+        each = pending.pop()
+        below = children[id(each)] = []
+        for child in _follow(each):
+            if not _is_node(child, spaces):
+                continue
+            below.append(id(child))
+            if id(child) not in nodes:
+                if len(nodes) >= MOST_NODES:
+                    return None
+                nodes[id(child)] = child
+                pending.append(child)
+    return nodes, children
+
+
+def _is_node(each: Any, spaces: set[int]) -> bool:
+    return not isinstance(each, _PLAIN) and not isinstance(each, core.tasklet) and id(each) not in spaces
+
+
+def _by_tasklets_alone(waiting: dict[int, tuple[Any, ...]], tasklets: dict[int, Any]) -> set[int]:
+    """Those that wait for tasklets only, which all wait so: without a look at objects."""
+    stuck = {number for number, objects in waiting.items() if all(id(each) in tasklets for each in objects)}
+    changed = True
+    while changed:
+        gone = {number for number in stuck if not all(id(each) in stuck for each in waiting[number])}
+        stuck -= gone
+        changed = bool(gone)
+    return stuck
+
+
+def _components(edges: dict[int, list[int]]) -> list[list[int]]:
+    """The strongly connected components of a graph: Tarjan's, without recursion."""
+    order: dict[int, int] = {}
+    low: dict[int, int] = {}
+    stack: list[int] = []
+    on_stack: set[int] = set()
+    found: list[list[int]] = []
+    for start, first in edges.items():
+        if start in order:
+            continue
+        work = [(start, iter(first))]
+        order[start] = low[start] = len(order)
+        stack.append(start)
+        on_stack.add(start)
+        while work:
+            number, below = work[-1]
+            for each in below:
+                if each not in order:
+                    order[each] = low[each] = len(order)
+                    stack.append(each)
+                    on_stack.add(each)
+                    work.append((each, iter(edges.get(each, ()))))
+                    break
+                if each in on_stack:
+                    low[number] = min(low[number], order[each])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[number])
+                if low[number] == order[number]:
+                    part = []
+                    while True:
+                        each = stack.pop()
+                        on_stack.discard(each)
+                        part.append(each)
+                        if each == number:
+                            break
+                    found.append(part[::-1])
+    return found
+
+
+def _shortest(part: list[int], edges: dict[int, list[int]]) -> list[int]:
+    """The shortest way from the first one of a component back to itself."""
+    inside, start = set(part), part[0]
+    before: dict[int, int] = {}
+    level = [start]
+    while level:
+        following = []
+        for number in level:
+            for each in edges[number]:
+                if each == start:
+                    ring = [number]
+                    while ring[-1] != start:
+                        ring.append(before[ring[-1]])
+                    return ring[::-1]
+                if each in inside and each not in before:
+                    before[each] = number
+                    following.append(each)
+        level = following
+    return [start]
