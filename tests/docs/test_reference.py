@@ -9,6 +9,7 @@ from tests.docs.blocks import ROOT
 
 PUBLIC = [
     "roamlet",
+    "roamlet.diagnose",
     "roamlet.gunicorn",
     "roamlet.io",
     "roamlet.remote",

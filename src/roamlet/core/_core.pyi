@@ -459,7 +459,7 @@ def survey(tasklets: bool = True, /) -> list[tuple[Any, ...]]:
 
     For each thread a tuple: its id, the main tasklet, the current one (None while no tasklet can run), whether none can, the
     number of runnable tasklets, of timers, and of waits that something else than a tasklet ends; seconds until the next timer
-    (None: there is none) and since the last look at timers and descriptors; how often its tasklets have come to where others
+    (None without one) and since the last look at timers and descriptors; how often its tasklets have come to where others
     may run; whether it is a service thread, whether it has tasklets beside main; and a list of its tasklets. Without `tasklets`
     in place of the list: how many of them are not blocked, and how many are blocked in receive, send, a Waiter or sleep, run(),
     a queue.

@@ -12,9 +12,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from roamlet.diagnose.counting import metrics
     from roamlet.diagnose.dumping import Later, disable, dump, dump_later, enable
     from roamlet.diagnose.inside import tree
-    from roamlet.diagnose.counting import metrics
     from roamlet.diagnose.tracing import Trace
     from roamlet.diagnose.watching import Watch, watch
 
