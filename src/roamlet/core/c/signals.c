@@ -8,8 +8,8 @@
 #define SIGNALS 65
 
 static struct {
-    int fd; /* what the handler writes to; 0: this signal is not ours */
     void (*last_resort)(int);
+    int fd; /* what the handler writes to; 0: this signal is not ours */
     volatile sig_atomic_t unanswered;
 } noted[SIGNALS];
 
