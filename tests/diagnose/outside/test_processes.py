@@ -212,7 +212,7 @@ def read_many(running, count):
         assert process.problems == ([] if backend != "greenlet" else process.problems[:1])
         running_ones = [tasklet for _, tasklet in process.tasklets() if tasklet.state == model.RUNNING]
         assert len(running_ones) == 1
-        assert len(named(process, "outer")) in (20, 21)
+        assert len(named(process, "outer")) in (19, 20, 21)  # one ends now and then, and another one is made
         yield process
 
 
