@@ -379,6 +379,21 @@ def descriptors():
         del kept
 
 
+def paused():
+    """A paused tasklet beside others that exchange messages at full speed."""
+    made = core.tasklet(core.schedule_remove)()
+    core.schedule()
+
+    def receives():
+        while True:
+            channel.receive()
+
+    core.tasklet(receives)()
+    say(made=id(made))
+    while True:
+        channel.send(1)
+
+
 def unused():
     """roamlet is imported, and no tasklet was made."""
     say()

@@ -230,6 +230,14 @@ def test_no_row_in_ten_thousand_reads_is_torn(started):
         pass
 
 
+def test_a_paused_tasklet_of_a_busy_process_is_paused(started):
+    running = started("paused")
+    for _ in range(5):
+        process = read_process(running.pid)
+        assert rows(process)[running.facts["made"]].state == model.PAUSED
+        assert len([tasklet for tasklet in rows(process).values() if tasklet.state == model.PAUSED]) == 1
+
+
 def test_a_busy_process_goes_on_unharmed(started):
     running = started("busy", "20", "4")
     for _ in range(5):

@@ -68,9 +68,8 @@ class Reader:
         self.objects = Objects(memory, table)
         self.with_locals = with_locals
         self.problems = Problems()
-        self.adrift: set[int] = (
-            set()
-        )  # tasklets that neither wait nor are in the run queue: paused, or just being woken
+        # Tasklets that neither wait nor are in the run queue, with their threads: paused, or just being woken.
+        self.adrift: dict[int, int] = {}
         self.switching = False  # a thread is in the middle of a switch: one of its tasklets cannot be told
         self.threads: list[Thread] = []
         self.states: dict[int, State] = {}  # by the address of the thread state
@@ -129,7 +128,7 @@ class Reader:
     def walk(self) -> None:
         """Read all that changes. Raises Torn where it contradicts itself."""
         self.switching = False
-        self.adrift = set()
+        self.adrift = {}
         self.problems.clear()
         self.objects.forget()
         self.threads, self.states, self.waits, self.waiting, self.parents = [], {}, {}, {}, {}
@@ -404,6 +403,8 @@ class Reader:
         waits, parents, waiting, trying = self.waits, self.parents, self.waiting, self.problems.trying
         on, blocked, state, scope = self.at["waiting_on"], self.at["blocked"], self.at["state"], self.at.get("scope")
         adrift, current = self.adrift, thread.fields["current"]
+        of_thread = self.states.get(thread.fields["tstate"])
+        native_id = of_thread.native_id if of_thread is not None else 0
         for t, task in thread.tasks.items():
             if task[blocked]:
                 at = task[on]
@@ -412,7 +413,7 @@ class Reader:
                     nothing: dict[str, Any] = {"kind": "", "type": 0}
                     waits[at] = trying(f"what is waited for at {at:#x}", nothing, self._object, at)
             elif t not in thread.ring and task[state] == STARTED and t != current:
-                adrift.add(t)
+                adrift[t] = native_id
             if scope is not None and task[scope]:
                 unknown: tuple[int | None, str | None] = None, None
                 parents[t] = trying(f"the scope of {t:#x}", unknown, self._scope, t, task[scope])

@@ -14,7 +14,7 @@ from roamlet.diagnose.outside.errors import DAMAGED, CannotRead
 from roamlet.diagnose.outside.memory import Memory, ProcessSource, Source
 from roamlet.diagnose.outside.reader import MOST_THREADS, Reader, monotonic
 from roamlet.diagnose.outside.stopping import Stopped, activity
-from roamlet.diagnose.outside.table import Table, find_table
+from roamlet.diagnose.outside.table import MODULE, Table, find_table
 
 SMALL_SHIFT = 14  # 16 KiB: what a busy process is stopped for to copy is little
 LARGE_SHIFT = 18  # 256 KiB: fewer calls for many tasklets, which are near to each other in the heap
@@ -22,9 +22,8 @@ FEW = 5_000  # tasklets, for the small blocks
 STACK_SHIFT = 12  # a page: with a C stack for each tasklet, frames are megabytes apart
 UNDISTURBED = 3  # attempts before anything is stopped
 STOPPED = 12  # attempts for which it stands only while memory is copied
-SIGHTINGS = (
-    3  # one after the other, until a tasklet counts as paused: it may be on its way from a channel to the run queue
-)
+# Where it is not known whether the core's code runs: so many times a tasklet has to look paused until it is taken for that.
+SIGHTINGS = 6
 DESCRIBED = 3  # attempts altogether, where names and code are gone when they are looked at
 
 
@@ -153,10 +152,12 @@ def _from_a_moment(reader: Reader, source: ProcessSource, memories: list[Memory]
     for _ in range(STOPPED):
         source.look()
         plans = [memory.refreshed() for memory in memories]
+        core = [(each.start, each.end) for each in source.mappings if MODULE.search(each.path)]
         with Stopped(source.pid) as stopped:
             now = monotonic()
             for plan in plans:
                 plan()
+            stopped.look()
         longest = max(longest, stopped.seconds)
         for memory in memories:
             memory.late = 0
@@ -164,9 +165,16 @@ def _from_a_moment(reader: Reader, source: ProcessSource, memories: list[Memory]
             reader.walk()
         except DAMAGED:
             continue
-        sightings = {t: sightings.get(t, 0) + 1 for t in reader.adrift}
+        seen, sightings = sightings, {}
+        for t, thread in reader.adrift.items():
+            at = stopped.instructions.get(thread)
+            if at is None:
+                sightings[t] = seen.get(t, 0) + 1
+            elif not any(low <= at < high for low, high in core):
+                sightings[t] = SIGHTINGS  # no code of the core runs: it is paused
+        uncertain = any(sightings.get(t, 0) < SIGHTINGS for t in reader.adrift)
         late = any(memory.late for memory in memories)
-        if not late and not reader.switching and all(count >= SIGHTINGS for count in sightings.values()):
+        if not late and not reader.switching and not uncertain:
             return now, longest
     return None, longest
 

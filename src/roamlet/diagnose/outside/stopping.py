@@ -16,6 +16,7 @@ EVENT_STOP = 128
 ESRCH = 3
 # Seconds for a thread to stop. One that does not is in the kernel (state D) and runs no code until it has stopped.
 LONGEST_WAIT = 0.05
+LONGEST_LOAD = 10.0  # seconds for one that may run, and gets no processor
 ROUNDS = 20  # of looking for threads that were started meanwhile
 
 
@@ -53,6 +54,7 @@ class Stopped:
         self.pid = pid
         self.seized: dict[int, int] = {}  # thread -> the signal that it is to get when it goes on
         self.seconds = 0.0
+        self.instructions: dict[int, int] = {}  # where each thread stands, as far as that is known
         libc = ctypes.CDLL(None, use_errno=True)
         self._ptrace = libc.ptrace
         self._ptrace.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
@@ -76,9 +78,19 @@ class Stopped:
             raise
         return self
 
+    def look(self) -> None:
+        """Note where each thread stands."""
+        for tid in self.seized:
+            try:
+                with open(f"/proc/{self.pid}/task/{tid}/syscall") as file:
+                    self.instructions[tid] = int(file.read().split()[-1], 16)
+            except (OSError, ValueError, IndexError):  # a kernel without it, or the thread does not stand
+                continue
+
     def __exit__(self, *error: object) -> None:
         for tid, signal in self.seized.items():
-            self._ptrace(DETACH, tid, None, signal)
+            if self._ptrace(DETACH, tid, None, signal) != 0 and self._await(tid):  # it had not stopped until now
+                self._ptrace(DETACH, tid, None, self.seized[tid])
         self.seized = {}
         self.seconds = time.perf_counter() - self._began
 
@@ -93,21 +105,32 @@ class Stopped:
         self.seized[tid] = 0
         return bool(self._ptrace(INTERRUPT, tid, None, None) == 0)
 
-    def _await(self, tid: int) -> None:
-        """Until the thread stands."""
-        deadline = time.perf_counter() + LONGEST_WAIT
+    def _await(self, tid: int, patience: float = LONGEST_WAIT) -> bool:
+        """Until the thread stands: true. False: it has ended, or is in the kernel for longer."""
+        began = time.perf_counter()
         while True:
             try:
                 which, status = os.waitpid(tid, ANY_CHILD | os.WNOHANG)
             except ChildProcessError:  # it has ended
-                return
+                return False
             if which == tid:
                 if os.WIFSTOPPED(status) and status >> 16 != EVENT_STOP:
                     self.seized[tid] = os.WSTOPSIG(status)  # a signal was just about to be delivered
-                return
-            if time.perf_counter() > deadline:
-                return
+                return True
+            waited = time.perf_counter() - began
+            if waited > patience and _in_the_kernel(tid):
+                return False
+            if waited > LONGEST_LOAD:
+                raise CannotRead(f"thread {tid} of process {self.pid} does not stop: the machine is overloaded")
             os.sched_yield()
+
+
+def _in_the_kernel(tid: int) -> bool:
+    try:
+        with open(f"/proc/{tid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] not in ("R", "S")
+    except OSError:
+        return True
 
 
 def _tracer(tid: int) -> int:
