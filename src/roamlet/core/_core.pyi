@@ -607,8 +607,8 @@ def trace_stop() -> tuple[Any, ...]:
 def trace_held(ns: int, /) -> list[tuple[int, int, int]]:
     """The threads whose tasklet has run for longer, while a trace is taken: (thread id, tasklet's number, since when)."""
 
-def trace_current() -> int:
-    """The current tasklet's number in the trace that is being taken; 0 without one, and where no tasklet runs."""
+def trace_current(tasklet: tasklet[...] = ..., /) -> int:
+    """The number of a tasklet, by default of the current one, in the trace that is being taken; 0 without a trace or tasklet."""
 
 def trim() -> None:
     """Give back the memory of this thread's pools."""

@@ -71,6 +71,7 @@ PARTS = (
     "link.prompts",
     "calls.shell",
     "calls.programs",
+    "calls.timed",
 )
 # For roamlet.wire.modules.children.
 FOR_CHILDREN = ("protocol", "codec", "modules.bundle", "modules.standin", "modules.importer")

@@ -303,7 +303,7 @@ static PyMethodDef core_methods[] = {
     {"trace_start", (PyCFunction)(void (*)(void))core_trace_start, METH_VARARGS | METH_KEYWORDS, trace_start_doc},
     {"trace_stop", core_trace_stop, METH_NOARGS, trace_stop_doc},
     {"trace_held", core_trace_held, METH_O, trace_held_doc},
-    {"trace_current", core_trace_current, METH_NOARGS, trace_current_doc},
+    {"trace_current", core_trace_current, METH_VARARGS, trace_current_doc},
     {"trim", core_trim, METH_NOARGS, trim_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -189,9 +189,14 @@ core_trace_held(PyObject *Py_UNUSED(module), PyObject *limit)
 }
 
 static PyObject *
-core_trace_current(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+core_trace_current(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    return PyLong_FromUnsignedLong(trace.places != NULL ? trace_actor() : 0);
+    PyObject *tasklet = NULL;
+    if (!PyArg_ParseTuple(args, "|O!:trace_current", &Tasklet_Type, &tasklet))
+        return NULL;
+    if (trace.places == NULL)
+        return PyLong_FromLong(0);
+    return PyLong_FromUnsignedLong(tasklet != NULL ? trace_id((Tasklet *)tasklet) : trace_actor());
 }
 
 PyDoc_STRVAR(trace_start_doc, "trace_start(internal, events)\n--\n\n"
@@ -205,5 +210,5 @@ PyDoc_STRVAR(trace_stop_doc, "trace_stop()\n--\n\n"
 "id, whether it is main). RuntimeError when nothing is being recorded.");
 PyDoc_STRVAR(trace_held_doc, "trace_held(ns, /)\n--\n\n"
 "The threads whose tasklet has run for longer, while a trace is taken: (thread id, tasklet's number, since when).");
-PyDoc_STRVAR(trace_current_doc, "trace_current()\n--\n\n"
-"The current tasklet's number in the trace that is being taken; 0 without one, and where no tasklet runs.");
+PyDoc_STRVAR(trace_current_doc, "trace_current(tasklet=..., /)\n--\n\n"
+"The number of a tasklet, by default of the current one, in the trace that is being taken; 0 without a trace or tasklet.");

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 
 from roamlet.diagnose.tracing.recording import Recording, Span
-from roamlet.diagnose.tracing.timeline import READY, RUNS, Flow, Hold, Stretch, Timeline, Track, holds
+from roamlet.diagnose.tracing.timeline import READY, RUNS, Flow, Hold, Stretch, Timeline, Track, arrivals, holds
 
 Json = dict[str, Any]
 
@@ -42,6 +42,7 @@ def events(lines: list[Timeline], limit: int) -> Iterator[Json]:
     """The trace events, one by one."""
     start = lines[0].recording.started
     group = flow = 0
+    processes: list[_Process] = []
     for line in lines:
         groups = {}
         for thread in line.recording.threads:
@@ -51,6 +52,7 @@ def events(lines: list[Timeline], limit: int) -> Iterator[Json]:
                 yield from _about_group(group, line.recording, thread.name, len(groups))
         offset = start - line.recording.shift
         own = _Process(groups, offset, group)
+        processes.append(own)
         for track in line.tracks.values():
             yield from own.track(track)
         yield from own.overview(line)
@@ -62,6 +64,13 @@ def events(lines: list[Timeline], limit: int) -> Iterator[Json]:
                 yield from own.flow(each, flow, line.tracks)
         for span in line.recording.spans:
             yield own.span(span, line.tracks)
+    for span, line, arrived in arrivals(lines):
+        left = lines[0].tracks.get(span.tasklet)
+        if left is not None:
+            flow += 1
+            there = processes[lines.index(line)]
+            yield processes[0].flow_end("s", "move", flow, left, span.begin)
+            yield there.flow_end("f", "move", flow, arrived, arrived.stretches[0].begin)
 
 
 def _about_group(group: int, recording: Recording, thread: str, position: int) -> Iterator[Json]:
@@ -139,19 +148,23 @@ class _Process:
         return self._slice(pid, track.number, name, "held", hold.begin, hold.end, args)
 
     def flow(self, flow: Flow, number: int, tracks: dict[int, Track]) -> Iterator[Json]:
-        base = {"cat": flow.kind, "name": flow.kind, "id": number}
-        for phase, tasklet, at in (("s", flow.source, flow.begin), ("f", flow.target, flow.end)):
-            track = tracks[tasklet]
-            event: Json = {
-                "ph": phase,
-                **base,
-                "pid": self.groups.get(track.thread, self.last),
-                "tid": tasklet,
-                "ts": self._time(at),
-            }
-            if phase == "f":
-                event["bp"] = "e"
-            yield event
+        yield self.flow_end("s", flow.kind, number, tracks[flow.source], flow.begin)
+        yield self.flow_end("f", flow.kind, number, tracks[flow.target], flow.end)
+
+    def flow_end(self, phase: str, kind: str, number: int, track: Track, at: int) -> Json:
+        """Where a flow begins, phase s, or ends, phase f."""
+        event: Json = {
+            "ph": phase,
+            "cat": kind,
+            "name": kind,
+            "id": number,
+            "pid": self.groups.get(track.thread, self.last),
+            "tid": track.number,
+            "ts": self._time(at),
+        }
+        if phase == "f":
+            event["bp"] = "e"
+        return event
 
     def span(self, span: Span, tracks: dict[int, Track]) -> Json:
         track = tracks.get(span.tasklet)

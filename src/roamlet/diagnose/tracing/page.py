@@ -5,7 +5,7 @@ from importlib import resources
 from typing import Any, TextIO
 
 from roamlet.diagnose.tracing.chrome import title
-from roamlet.diagnose.tracing.timeline import READY, RUNS, WAITS, Timeline, holds, waits
+from roamlet.diagnose.tracing.timeline import READY, RUNS, WAITS, Timeline, arrivals, holds, waits
 
 SPANS = 60_000  # drawn at most: the longest
 FLOWS = 20_000
@@ -145,7 +145,17 @@ class _Page:
             if (which, flow.source) in self.tracks and (which, flow.target) in self.tracks
         ]
         step = len(flows) // FLOWS + 1
-        return flows[::step]
+        moves = [
+            (
+                self.tracks[0, span.tasklet],
+                self._time(span.begin, self.lines[0]),
+                self.tracks[self.lines.index(line), track.number],
+                self._time(track.stretches[0].begin, line),
+            )
+            for span, line, track in arrivals(self.lines)
+            if (0, span.tasklet) in self.tracks
+        ]
+        return flows[::step] + moves
 
     def _waits(self) -> list[tuple[Any, ...]]:
         found = waits(track for line in self.lines for track in line.tracks.values())[:ROWS]

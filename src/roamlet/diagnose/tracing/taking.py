@@ -11,8 +11,10 @@ from roamlet import io
 from roamlet.core import _core, mark_service_thread, os_threads, outside_atomic
 from roamlet.diagnose.tracing import recording as recorded
 from roamlet.diagnose.tracing import writing
+from roamlet.diagnose.tracing.contexts import Watched
 from roamlet.diagnose.tracing.recording import Place, Recording, Sample
 from roamlet.io import _originals
+from roamlet.remote.base import observing
 
 EVENTS = 1 << 18
 HOLD = 0.01  # seconds
@@ -36,13 +38,16 @@ class Trace:
         self.recordings: list[Recording] = []
         self._events = events
         self._looker: _Looker | None = None
+        self._watched: Watched | None = None
 
     def start(self) -> None:
-        """Begin. Raises RuntimeError when this process takes a trace already. Does not block."""
+        """Begin. Raises RuntimeError when this process takes a trace already. Blocks for a round trip to each open context."""
         _core.trace_start(_INTERNAL, self._events)
         _taken.add(self)
         self.recordings = []
         self._looker = _Looker(self.hold)
+        self._watched = Watched(self._events)
+        self._watched.begin()
 
     def stop(self) -> None:
         """End it: what was recorded is in `recordings`, this process's first. Does nothing when it was not begun."""
@@ -50,6 +55,9 @@ class Trace:
         if looker is None:
             return
         _taken.discard(self)
+        watched, self._watched = self._watched, None
+        assert watched is not None
+        watched.end()
         names = recorded.thread_names()
         names.pop(looker.ident, None)
         raw = _core.trace_stop()
@@ -57,6 +65,8 @@ class Trace:
         own = recorded.from_core(raw, "this process", os.getpid(), names)
         own.samples = looker.samples
         self.recordings = [own]
+        own.spans, own.spans_lost = watched.spans, watched.lost
+        self.recordings += watched.recordings
 
     def __enter__(self) -> "Trace":
         self.start()
@@ -84,9 +94,10 @@ _taken: set[Trace] = set()
 def _forget_after_fork() -> None:
     """In a forked child: the trace is its parent's."""
     for trace in _taken:
-        trace._looker = None
+        trace._looker = trace._watched = None
         _core.trace_stop()
     _taken.clear()
+    observing.observer = None
 
 
 os.register_at_fork(after_in_child=_forget_after_fork)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from roamlet.diagnose.tracing.recording import Event, Kind, Left, Place, Recording, Sample
+from roamlet.diagnose.tracing.recording import Event, Kind, Left, Place, Recording, Sample, Span
 
 RUNS, READY, WAITS = "runs", "ready", "waits"
 
@@ -237,6 +237,39 @@ def timeline(recording: Recording) -> Timeline:
             builder.tracks[number].name = name
             builder.tracks[number].is_main = number in recording.mains
     return Timeline(recording, builder.tracks, builder.flows, dict(builder.idle), builder.switches, builder.messages)
+
+
+def _seen_in(track: Track, function: str) -> bool:
+    places = (place for each in track.stretches for place in (each.place, each.caller) if place is not None)
+    return any(place.name == function for place in places)
+
+
+def arrivals(lines: list[Timeline]) -> list[tuple[Span, Timeline, Track]]:
+    """Where each tasklet that has moved went on: the span of its move, the timeline of the context, and its track there.
+
+    It is the first tasklet there that began after it had left and was seen in that function; one that cannot be told is left out.
+    """
+    found = []
+    taken: set[tuple[str, int]] = set()
+    for span in lines[0].recording.spans:
+        if span.kind != "move":
+            continue
+        for line in lines[1:]:
+            if line.recording.process != f"context {span.context}":
+                continue
+            candidates = [
+                (track.stretches[0].begin, track.number)
+                for track in line.tracks.values()
+                if track.stretches
+                and _seen_in(track, span.details["tasklet"].rpartition(" ")[2])
+                and track.stretches[0].begin + line.recording.shift >= span.begin
+                and (span.context, track.number) not in taken
+            ]
+            if candidates:
+                _, number = min(candidates)
+                taken.add((span.context, number))
+                found.append((span, line, line.tracks[number]))
+    return found
 
 
 def waits(tracks: Iterable[Track]) -> list[Wait]:

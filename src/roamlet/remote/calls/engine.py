@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from roamlet._migration import Home
 from roamlet.core import Waiter
 from roamlet.remote import modules
+from roamlet.remote.base import observing
 from roamlet.remote.base.deadlines import deadline_of, remaining
 from roamlet.remote.base.facts import Facts
 from roamlet.remote.base.threads import TaskletThread, Threads, forget_after_fork, release
@@ -77,6 +78,8 @@ class Calls:
         if self.via is not None:
             self.via._behind.add(self)
         _open.add(self)
+        if observing.observer is not None:
+            observing.observer.opened(self)
 
     @property
     def name(self) -> str:
@@ -121,6 +124,8 @@ class Calls:
             answer = self.link.read_answer(number)
             if answer is None:
                 answer = waiter.wait(remaining(deadline))
+            if observing.observer is not None:
+                observing.observer.answered(self, number)
         except TimeoutError:
             if number is not None:
                 self.link.cancel(number)
@@ -230,19 +235,24 @@ class Calls:
         Blocks this tasklet while there is no room for it. Raises TimeoutError when it was not sent by `deadline`, and what
         Context.call raises for what cannot be sent. `member`, `reads`: see Link.ask.
         """
+        began = 0 if observing.observer is None else time.monotonic_ns()
         try:
             if request.outgoing is not None and request.references is not None:
                 self._send_ahead(request.outgoing, request.references, deadline)
             if request.function is None:
-                return self.link.ask(request.text, b"", request.body, deadline, member, reads=reads)
-            return self.shipping.call(
-                request.function, request.name, request.text, request.body, deadline, member, reads=reads
-            )
+                asked = self.link.ask(request.text, b"", request.body, deadline, member, reads=reads)
+            else:
+                asked = self.shipping.call(
+                    request.function, request.name, request.text, request.body, deadline, member, reads=reads
+                )
         except BaseException as error:
             request.let_go()
             if isinstance(error, RemoteError):
                 error.happened_in(self.name, request.text)
             raise
+        if observing.observer is not None:
+            observing.observer.sent(self, asked[0], request.text, began)
+        return asked
 
     def _send_ahead(self, outgoing: Outgoing, references: ChannelReferences, deadline: float | None) -> None:
         """Send what must be on the target before the message that these have encoded."""
@@ -343,6 +353,8 @@ class Calls:
             return
         if self._heartbeat is not None:
             self._heartbeat.stop()
+        if observing.observer is not None and not self.closed:
+            observing.observer.closing(self)
         try:
             self._close_behind()
             link.close(PATIENCE)
@@ -387,6 +399,11 @@ def calls_of(context: ContextBase) -> Calls:
 
 
 _open: "weakref.WeakSet[Calls]" = weakref.WeakSet()
+
+
+def opened() -> list[Calls]:
+    """The engines of all contexts that are open in this process."""
+    return [calls for calls in _open if not calls.closed]
 
 
 def _forget_after_fork() -> None:

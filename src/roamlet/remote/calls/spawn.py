@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from roamlet.core import ChannelClosed, TaskletExit
+from roamlet.remote.base import observing
 from roamlet.remote.base.deadlines import deadline_of, limit
 from roamlet.remote.calls.engine import Calls
 from roamlet.remote.calls.request import Request
@@ -64,6 +65,8 @@ class RemoteCall(Generic[R]):
                 if self._killed:
                     self._ask_to_end()
                 self._answer = waiter.wait(limit(None))
+                if observing.observer is not None:
+                    observing.observer.answered(self._calls, self._number)
         except TaskletExit:  # with the thread, which ends with the last context
             self._error = self._was_killed()
         except BaseException as error:

@@ -7,11 +7,13 @@ suspended at its `with`; what comes back is data, see roamlet.snapshot.migration
 
 import re
 import sys
+import time
 from typing import Any
 
 from roamlet._migration import MigrationDecision
 from roamlet.core import TaskletExit, channel, os_threads, tasklet
 from roamlet.remote import modules
+from roamlet.remote.base import observing
 from roamlet.remote.calls.engine import Calls, ContextBase
 from roamlet.remote.channels.window import WindowChannel
 from roamlet.remote.errors import CannotTravel, MoveInDoubt, NotMoved, RemoteError
@@ -39,6 +41,7 @@ def move(calls: Calls, moving: "tasklet[...]", decision: MigrationDecision | Non
     """What Context.move() does. `decision`: what the tasklet waits for, if it has called roamlet.move_to() itself."""
     _check(calls, moving)
     name = _name_of(moving)
+    left = time.monotonic_ns()
     suspended = Suspended(moving, decision)
     try:
         _check_value(calls, suspended)
@@ -77,6 +80,8 @@ def move(calls: Calls, moving: "tasklet[...]", decision: MigrationDecision | Non
     except BaseException:
         suspended.put_back()
         raise
+    if observing.observer is not None:
+        observing.observer.moved(calls.name, moving, name, left)
     return committed.end()
 
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from roamlet.core import Waiter
 from roamlet.remote import modules
+from roamlet.remote.base import observing
 from roamlet.remote.base.deadlines import limit
 from roamlet.remote.base.threads import TaskletThread
 from roamlet.remote.errors import RemoteError
@@ -39,6 +40,7 @@ PURPOSES = {
     "channels": "a channel",
     "calls.shell": "a prompt",
     "calls.programs": "a script or command",
+    "calls.timed": "a trace",
 }
 
 
@@ -325,6 +327,8 @@ class Shipping:
                 self._parts.add(EXTENSIONS)
             self._shared_objects.push(bundle.certain)
             self.modules += len(bundle.modules)
+            if observing.observer is not None:
+                observing.observer.shipped(self._link.name, bundle.modules)
             self._warn(bundle.replaced)
 
     def _warn(self, replaced: Collection[modules.Missing]) -> None:

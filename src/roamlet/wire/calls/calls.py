@@ -54,7 +54,9 @@ class Pool(object):
     def serve(self):
         """Read and run until the process ends. Never returns."""
         while True:
-            self._run(self._next())
+            frame = self._next()
+            self._run(frame)  # looked up after the wait: see roamlet.wire.calls.timed
+            frame = None
             with self._lock:
                 self._idle += 1
             if codec.PY2:
