@@ -23,6 +23,10 @@ def works(seconds):
     return seconds
 
 
+def sleeps():
+    roamlet.sleep(0.005)
+
+
 def fails():
     raise ValueError("no")
 
@@ -69,7 +73,7 @@ def test_modules_that_travel_are_named():
 
 def test_the_tasklets_of_a_context_are_tracks_on_the_same_clock():
     with Trace() as trace, remote.local(name="alpha", tasklets=True) as alpha:
-        alpha.call(roamlet.sleep, (0.005,))
+        alpha.call(sleeps)
     own, there = trace.recordings
     assert (there.process, there.shift) == ("context alpha", 0)
     assert there.pid != own.pid
