@@ -6,8 +6,8 @@ import struct
 from collections.abc import Callable, Iterator
 from io import FileIO
 
-from roamlet.diagnose.outside.memory import Buffers, Mapping, ProcessSource, Source
 from roamlet.diagnose.outside.reading import _consistent, _reader
+from roamlet.diagnose.outside.system.memory import Buffers, Mapping, ProcessSource, Source
 
 
 class ImageSource(Source):

@@ -10,8 +10,8 @@ import pytest
 from roamlet.core import backend
 from roamlet.diagnose import model
 from roamlet.diagnose.outside import CannotRead, read_process
-from roamlet.diagnose.outside.memory import explained
-from roamlet.diagnose.outside.stopping import Stopped, activity
+from roamlet.diagnose.outside.system.memory import explained
+from roamlet.diagnose.outside.system.stopping import Stopped, activity
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are read by way of /proc")
 frames_seen = pytest.mark.backends(

@@ -76,7 +76,7 @@ def see(options: argparse.Namespace, render: Render, out: IO[str] | None = None)
         )
     # Inside: loading what reads takes longer than all of `roamlet --help`.
     from roamlet.diagnose.outside import CannotRead, read_core, read_process
-    from roamlet.diagnose.outside.finding import find_processes
+    from roamlet.diagnose.outside.system.finding import find_processes
 
     if options.core is not None:
         reads: list[tuple[str, Callable[[], Process]]] = [

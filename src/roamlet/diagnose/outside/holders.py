@@ -8,8 +8,8 @@ from typing import Protocol
 
 from roamlet.diagnose import model
 from roamlet.diagnose.outside.errors import Torn
-from roamlet.diagnose.outside.memory import Memory
 from roamlet.diagnose.outside.python import Objects
+from roamlet.diagnose.outside.system.memory import Memory
 from roamlet.diagnose.render import place
 
 MOST_TASKLETS = 20_000  # whose frames are looked at

@@ -21,7 +21,7 @@ def look(sources, request):
         if name not in sys.modules:
             _make(name, text)
     reading = sys.modules["roamlet_seen.outside.reading"]
-    finding = sys.modules["roamlet_seen.outside.finding"]
+    finding = sys.modules["roamlet_seen.outside.system.finding"]
     pids = [request["pid"]] if request["pid"] is not None else finding.find_processes(request["name"])
     found = []
     for pid in pids:

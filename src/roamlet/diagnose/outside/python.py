@@ -3,7 +3,7 @@
 import struct
 
 from roamlet.diagnose.outside.errors import Torn
-from roamlet.diagnose.outside.memory import Memory
+from roamlet.diagnose.outside.system.memory import Memory
 from roamlet.diagnose.outside.table import Table
 
 _DOUBLE = struct.Struct("<d")

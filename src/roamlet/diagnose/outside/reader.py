@@ -12,9 +12,9 @@ from typing import Any
 
 from roamlet.diagnose.outside.errors import DAMAGED, CannotRead, Problems, Torn
 from roamlet.diagnose.outside.holders import MOST_TASKLETS, find_holders
-from roamlet.diagnose.outside.memory import WORD, Memory
 from roamlet.diagnose.outside.python import Objects
 from roamlet.diagnose.outside.shapes import Key, Shapes
+from roamlet.diagnose.outside.system.memory import WORD, Memory
 from roamlet.diagnose.outside.table import Table
 
 MOST_THREADS = 100_000

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from roamlet.diagnose import model
-from roamlet.diagnose.outside.corefile import CoreSource
 from roamlet.diagnose.outside.describing import Description
-from roamlet.diagnose.outside.descriptors import Descriptors
 from roamlet.diagnose.outside.errors import DAMAGED, CannotRead
-from roamlet.diagnose.outside.memory import Memory, ProcessSource, Source
 from roamlet.diagnose.outside.reader import MOST_THREADS, Reader, monotonic
-from roamlet.diagnose.outside.stopping import Stopped, activity
+from roamlet.diagnose.outside.system.corefile import CoreSource
+from roamlet.diagnose.outside.system.descriptors import Descriptors
+from roamlet.diagnose.outside.system.memory import Memory, ProcessSource, Source
+from roamlet.diagnose.outside.system.stopping import Stopped, activity
 from roamlet.diagnose.outside.table import MODULE, Table, find_table
 
 SMALL_SHIFT = 14  # 16 KiB: what a busy process is stopped for to copy is little

@@ -4,7 +4,7 @@ import struct
 from collections.abc import Callable
 from typing import NamedTuple
 
-from roamlet.diagnose.outside.memory import Memory
+from roamlet.diagnose.outside.system.memory import Memory
 
 Key = tuple[int, ...]  # a stack: code and instruction of each frame, the innermost first
 Chain = Callable[[int, int, int, int], tuple[Key, list[int]]]  # Reader.chain

@@ -5,9 +5,9 @@ core/c/layout.h.
 import re
 import struct
 
-from roamlet.diagnose.outside.elf import find_symbol
 from roamlet.diagnose.outside.errors import CannotRead, Torn
-from roamlet.diagnose.outside.memory import LONGEST_READ, Memory
+from roamlet.diagnose.outside.system.elf import find_symbol
+from roamlet.diagnose.outside.system.memory import LONGEST_READ, Memory
 
 MODULE = re.compile(r"/roamlet/(core/_(sliced|stacks|greenlet)|sync/_native|io/_native)\.[\w.-]*so( \(deleted\))?$")
 IN_MEMORY = re.compile(r"/memfd:.*\(deleted\)$")  # where a context has been sent its modules

@@ -11,19 +11,19 @@ NAME = "roamlet_seen"  # what the sources are called on the target, in place of 
 FUNCTION = "roamlet_seen_on_target"
 READERS = (
     "errors",
-    "memory",
-    "elf",
+    "system.memory",
+    "system.elf",
     "table",
     "python",
     "shapes",
     "holders",
-    "descriptors",
+    "system.descriptors",
     "reader",
     "describing",
-    "corefile",
-    "stopping",
+    "system.corefile",
+    "system.stopping",
     "reading",
-    "finding",
+    "system.finding",
 )
 
 
@@ -47,8 +47,9 @@ def sources() -> list[tuple[str, str | None]]:
         (f"{NAME}.model", HERE.parent / "model.py"),
         (f"{NAME}.render", HERE.parent / "render.py"),
         (f"{NAME}.outside", None),
+        (f"{NAME}.outside.system", None),
     ]
-    files += [(f"{NAME}.outside.{name}", HERE / f"{name}.py") for name in READERS]
+    files += [(f"{NAME}.outside.{name}", HERE / f"{name.replace('.', '/')}.py") for name in READERS]
     return [
         (name, None if path is None else path.read_text("utf-8").replace("roamlet.diagnose", NAME))
         for name, path in files

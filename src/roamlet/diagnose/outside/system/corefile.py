@@ -7,9 +7,9 @@ import struct
 from collections.abc import Callable
 from typing import NamedTuple
 
-from roamlet.diagnose.outside import elf
 from roamlet.diagnose.outside.errors import CannotRead
-from roamlet.diagnose.outside.memory import Buffers, Mapping, Source
+from roamlet.diagnose.outside.system import elf
+from roamlet.diagnose.outside.system.memory import Buffers, Mapping, Source
 
 CORE = 4  # e_type
 NT_PRPSINFO, NT_AUXV, NT_FILE = 3, 6, 0x46494C45

@@ -8,7 +8,7 @@ import os
 import time
 
 from roamlet.diagnose.outside.errors import CannotRead
-from roamlet.diagnose.outside.memory import explained
+from roamlet.diagnose.outside.system.memory import explained
 
 SEIZE, INTERRUPT, DETACH = 0x4206, 0x4207, 17
 ANY_CHILD = 0x40000000  # __WALL

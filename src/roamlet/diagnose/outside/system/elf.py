@@ -3,7 +3,7 @@
 import struct
 from typing import NamedTuple
 
-from roamlet.diagnose.outside.memory import Memory
+from roamlet.diagnose.outside.system.memory import Memory
 
 IDENT = b"\x7fELF\x02\x01"  # 64 bits, little-endian
 LOAD, DYNAMIC, NOTE = 1, 2, 4
