@@ -3,12 +3,11 @@
 The server is wsgiref's, its threads those of a pool that takes connections from a queue.Queue.
 """
 
-import queue
-import threading
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from flask import Flask, Response
+from pooled import Pool
 from serving import BACKLOG, BODY, announce, options
 
 THREADS = 20
@@ -37,23 +36,11 @@ class Server(WSGIServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.set_app(app)
-        self._accepted: queue.Queue[tuple[Any, Any]] = queue.Queue()
-        for _ in range(THREADS):
-            threading.Thread(target=self._work, daemon=True).start()
+        self._pool = Pool(self, THREADS)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Leave it to the pool."""
-        self._accepted.put((request, client_address))
-
-    def _work(self) -> None:
-        while True:
-            request, address = self._accepted.get()
-            try:
-                self.finish_request(request, address)
-            except OSError:  # the client has gone
-                pass
-            finally:
-                self.shutdown_request(request)
+        self._pool.put(request, client_address)
 
 
 if __name__ == "__main__":

@@ -4,12 +4,10 @@
 is what no other lock or queue could make faster.
 """
 
-import queue
-import socket
 import socketserver
-import threading
 from typing import Any
 
+from pooled import Pool
 from serving import BACKLOG, RESPONSE, announce, options
 
 THREADS = 10
@@ -28,33 +26,21 @@ class Handler(socketserver.StreamRequestHandler):
 
 
 class Server(socketserver.TCPServer):
-    """Accepts in the main thread, answers in the pool's."""
+    """Accepts in the main thread, answers in the pool's, if there is one."""
 
     request_queue_size = BACKLOG
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self._accepted: queue.Queue[tuple[socket.socket, Any]] = queue.Queue()
         if not given.alone:
-            for _ in range(THREADS):
-                threading.Thread(target=self._work, daemon=True).start()
+            self._pool = Pool(self, THREADS)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Leave it to the pool, if there is one."""
+        """Leave it to the pool, or answer."""
         if given.alone:
             super().process_request(request, client_address)
         else:
-            self._accepted.put((request, client_address))
-
-    def _work(self) -> None:
-        while True:
-            request, address = self._accepted.get()
-            try:
-                self.finish_request(request, address)
-            except OSError:  # the client has gone
-                pass
-            finally:
-                self.shutdown_request(request)
+            self._pool.put(request, client_address)
 
 
 if __name__ == "__main__":
