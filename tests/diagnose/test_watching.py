@@ -85,6 +85,29 @@ def test_counters_of_tasklets():
         channel.send(None)
 
 
+def test_each_message_is_counted_once():
+    channel, other = roamlet.channel(), roamlet.channel()
+
+    def sends(count):
+        for number in range(count):
+            channel.send(number)
+
+    before = diagnose.metrics()["messages"]
+    tasklet = roamlet.tasklet(sends)(3)
+    assert [channel.receive() for _ in range(3)] == [0, 1, 2]  # the receiver waits, then the sender
+    roamlet.run()
+    assert not tasklet.alive
+    selecting = roamlet.tasklet(roamlet.select)(channel, other)
+    roamlet.run()
+    channel.send(3)  # to a select that waits
+    selecting = roamlet.tasklet(roamlet.select)((channel, 4), other)
+    roamlet.run()
+    assert channel.receive() == 4  # from one
+    roamlet.run()
+    assert not selecting.alive
+    assert diagnose.metrics()["messages"] - before == 5
+
+
 def test_counters_of_contexts():
     with remote.local(name="counted") as context:
         before = diagnose.metrics()["contexts"]["counted"]

@@ -462,7 +462,7 @@ def survey(tasklets: bool = True, /) -> list[tuple[Any, ...]]:
     (None without one) and since the last look at timers and descriptors; how often its tasklets have come to where others
     may run; whether it is a service thread, whether it has tasklets beside main; and a list of its tasklets. Without `tasklets`
     in place of the list: how many of them are not blocked, and how many are blocked in receive, send, a Waiter or sleep, run(),
-    a queue.
+    a queue. At last how many values have passed through channels in this thread.
 
     For each tasklet a tuple: itself, its state (0: without arguments, 1: has not run, 2: started), what it is blocked in (0:
     not blocked, -1: receive, 1: send, 2: a Waiter or sleep, 3: run(), 4: a queue), the object it waits for or None, the offset

@@ -11,8 +11,8 @@ BLOCKED_IN = ("receive", "send", "wait", "run", "queue")
 def metrics() -> dict[str, Any]:
     """The counters of this process, as plain data. Never blocks or switches; takes 1 ms for some 100,000 tasklets.
 
-    Counters that only grow: "switches", how often tasklets have come to where others may run, and of each context "calls",
-    "bytes_down", "bytes_up", "modules" and "round_trips". All others are of this moment:
+    Counters that only grow: "switches", how often tasklets have come to where others may run; "messages", values that have
+    passed through channels; and of each context "calls", "bytes_down", "bytes_up", "modules" and "round_trips". All others are of this moment:
 
     - "threads": those that have used roamlet; "tasklets": all that have begun, mains included; "runnable"; "timers"; "waits":
       those that something else than a tasklet ends (a descriptor, a job, a timer);
@@ -29,6 +29,7 @@ def metrics() -> dict[str, Any]:
         "timers": sum(entry[5] for entry in threads),
         "waits": sum(entry[6] for entry in threads),
         "switches": sum(entry[9] for entry in threads),
+        "messages": sum(entry[13] for entry in threads),
         "blocked": {name: sum(count[number + 1] for count in counts) for number, name in enumerate(BLOCKED_IN)},
         "workers": _workers(),
         "contexts": _contexts(),

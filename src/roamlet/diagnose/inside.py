@@ -58,6 +58,10 @@ def tree(*, locals: bool = False, wakers: bool | None = None) -> Process:
         roamlet=VERSION,
         backend=core.backend,
         taken=time.time(),
+        moment=time.monotonic(),
+        folder=_OWN_FOLDER[: -len("diagnose") - 1],
+        memory=_memory(),
+        processor=time.process_time(),
     )
     process.threads = made.threads(core.survey())
     process.contexts = asking.contexts(made.names)
@@ -72,6 +76,15 @@ def tree(*, locals: bool = False, wakers: bool | None = None) -> Process:
 
 def _command() -> str:
     return " ".join([os.path.basename(sys.executable or "python"), *sys.orig_argv[1:]])[:500]
+
+
+def _memory() -> int | None:
+    """Bytes of this process that are in the machine's memory; None where the system does not say."""
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return None
 
 
 class _Look:
@@ -115,8 +128,9 @@ class _Look:
         return threads
 
     def scheduler(self, entry: tuple[Any, ...]) -> Scheduler:
-        _, _, current, idle, runnable, timers, _, next_timer, tick, _, _, _, tasklets = entry
+        _, _, current, idle, runnable, timers, _, next_timer, tick, switches, _, _, tasklets, messages = entry
         made = Scheduler(idle=idle, runnable=runnable, timers=timers, next_timer=next_timer, tick=tick)
+        made.switches, made.messages = switches, messages
         made.current = id(current) if current is not None else None
         made.tasklets = [self.tasklet(each, current, entry[1]) for each in tasklets]
         made.descriptors = sum(

@@ -158,6 +158,8 @@ class Scheduler:
     next_timer: float | None = None  # until the first is due
     descriptors: int | None = None  # that tasklets of this thread wait for
     tick: float | None = None  # since its last look at timers and descriptors
+    switches: int | None = None  # so far: how often its tasklets have come to where others may run
+    messages: int | None = None  # so far: values that have passed through channels
 
 
 @dataclass(slots=True)
@@ -171,6 +173,7 @@ class Thread:
     service: bool = False  # one of roamlet's own
     holds_gil: bool | None = None
     state: str | None = None  # the system's: "running", "sleeping", "in the disk"
+    processor: float | None = None  # seconds of processor time so far
     frames: Stack = ()
     scheduler: Scheduler | None = None  # None: it has not used roamlet
 
@@ -248,7 +251,12 @@ class Process:
     roamlet: str = ""
     backend: str = ""
     taken: float = 0.0
+    moment: float = 0.0  # the same on the monotonic clock of its machine: differences of two looks are by that
     how: str = "inside"
+    stopped: float = 0.0  # seconds, in total, for which it was stopped to be read
+    folder: str = ""  # of its roamlet: frames of files in it are roamlet's own
+    memory: int | None = None  # bytes, of those that are in the machine's memory (RSS)
+    processor: float | None = None  # seconds of processor time so far, of all its threads
     threads: list[Thread] = field(default_factory=list)
     contexts: list[Context] = field(default_factory=list)
     cycles: list[Cycle] = field(default_factory=list)

@@ -45,7 +45,7 @@ class Watch:
         now = time.monotonic()
         before, self._held = self._held, {}
         for entry in core.survey(False):
-            thread, _, current, _, runnable, timers, waits, _, _, count, service, others, _ = entry
+            thread, _, current, _, runnable, timers, waits, _, _, count, service, others, *_ = entry
             held = before.pop(thread, None)
             if held is not None and (held.tasklet != id(current) or held.count != count):
                 held.ends(now, self.limit)

@@ -211,6 +211,20 @@ def busy(count, seconds="1000"):
     say(longest=longest, rounds=rounds)
 
 
+def exchanged(count):
+    """So many messages, and nothing more."""
+
+    def receives():
+        while True:
+            channel.receive()
+
+    core.tasklet(receives)()
+    for number in range(int(count)):
+        channel.send(number)
+    say()
+    core.sleep(1000)
+
+
 def threads():
     """Two threads with tasklets, and one without."""
     ready = threading.Barrier(3)

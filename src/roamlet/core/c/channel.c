@@ -186,6 +186,7 @@ again:
         assert(!peer->raises);
         peer->tempval = Py_NewRef(value);
         peer->raises = is_error;
+        scheduler->messages++;
         if (attended)
             trace_message(scheduler, scheduler->current, peer, channel);
         if (unlikely(channel_go_on(scheduler, channel, peer, switches) < 0))
@@ -255,6 +256,7 @@ again:
         peer->sends_error = false;
         if (unlikely(value == NULL)) /* taken away from outside while it waited */
             value = Py_NewRef(Py_None);
+        scheduler->messages++;
         if (attended)
             trace_message(scheduler, peer, scheduler->current, channel);
         if (unlikely(channel_go_on(scheduler, channel, peer, switches) < 0)) {

@@ -170,6 +170,7 @@ struct Scheduler {
     int ticks, ticks_full;
     int ticks_given;  /* what `ticks` was when `ticks_before` was counted */
     int64_t ticks_before;
+    int64_t messages; /* values that have passed through channels in this thread */
     int64_t looked;   /* ns on the machine's clock: the last look at timers and hub, or the last time that the thread woke */
     union {
         struct {

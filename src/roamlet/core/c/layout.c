@@ -11,6 +11,9 @@
         LAYOUT_AT("scheduler.timer_count", Scheduler, timer_count), LAYOUT_AT("scheduler.idle", Scheduler, idle),         \
         LAYOUT_AT("scheduler.service", Scheduler, service), LAYOUT_AT("scheduler.tasklets", Scheduler, tasklets),         \
         LAYOUT_AT("scheduler.last_tick", Scheduler, last_tick), LAYOUT_AT("scheduler.ticks", Scheduler, ticks),           \
+        LAYOUT_AT("scheduler.ticks_given", Scheduler, ticks_given),                                                       \
+        LAYOUT_AT("scheduler.ticks_before", Scheduler, ticks_before),                                                     \
+        LAYOUT_AT("scheduler.messages", Scheduler, messages),                                                             \
         {"task.size", sizeof(Tasklet)},                                                                                   \
         LAYOUT_AT("task.next", Tasklet, next), LAYOUT_AT("task.scheduler", Tasklet, scheduler),                           \
         LAYOUT_AT("task.waiting_on", Tasklet, waiting_on), LAYOUT_AT("task.queue", Tasklet, queue),                       \

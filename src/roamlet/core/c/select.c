@@ -103,6 +103,7 @@ select_receives(Scheduler *scheduler, Channel *channel, PyObject *value, bool is
     if (met == NULL)
         return PyErr_Occurred() ? -1 : 0;
     peer = select_choose(met, Py_NewRef(value), is_error);
+    scheduler->messages++;
     trace_message(scheduler, scheduler->current, peer, channel);
     return channel_go_on(scheduler, channel, peer, switches) < 0 ? -1 : 1;
 }
@@ -118,6 +119,7 @@ select_sends(Scheduler *scheduler, Channel *channel, PyObject **value)
         return PyErr_Occurred() ? -1 : 0;
     *value = Py_NewRef(met->value);
     peer = select_choose(met, NULL, false);
+    scheduler->messages++;
     trace_message(scheduler, peer, scheduler->current, channel);
     if (channel_go_on(scheduler, channel, peer, switches) < 0) {
         PyObject *raised = error_take();

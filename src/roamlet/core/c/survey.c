@@ -178,12 +178,12 @@ survey_thread(Scheduler *scheduler, PyObject *stacks, int64_t now, int64_t momen
     PyObject *next = scheduler->timer_count > 0 ? seconds_until(scheduler->timers[0].when, now) : Py_NewRef(Py_None);
     PyObject *list = stacks != NULL ? survey_tasklets(scheduler, now, moment, stacks) : survey_counts(scheduler), *result = NULL;
     if (next != NULL && list != NULL)
-        result = Py_BuildValue("kOOOninOdKOOO", scheduler->tstate->thread_id, (PyObject *)scheduler->main,
+        result = Py_BuildValue("kOOOninOdKOOOL", scheduler->tstate->thread_id, (PyObject *)scheduler->main,
                                scheduler->idle ? Py_None : (PyObject *)scheduler->current, scheduler->idle ? Py_True : Py_False,
                                scheduler_runcount(scheduler), scheduler->timer_count, scheduler->keepers, next,
                                (double)(moment - scheduler->looked) / 1e9, (unsigned long long)ticks_counted(scheduler),
                                scheduler->service ? Py_True : Py_False, scheduler->started != NULL || scheduler_runcount(scheduler) > 1 ? Py_True : Py_False,
-                               list);
+                               list, (long long)scheduler->messages);
     Py_XDECREF(next);
     Py_XDECREF(list);
     return result;
@@ -222,7 +222,8 @@ PyDoc_STRVAR(survey_doc, "survey(tasklets=True, /)\n--\n\n"
 "of runnable tasklets, of timers, and of waits that something else than a tasklet ends; seconds until the next timer (None\n"
 "without one) and since the last look at timers and descriptors; how often its tasklets have come to where others may run;\n"
 "whether it is a service thread, whether it has tasklets beside main; and a list of its tasklets. Without `tasklets` in place of\n"
-"the list: how many of them are not blocked, and how many are blocked in receive, send, a Waiter or sleep, run(), a queue.\n\n"
+"the list: how many of them are not blocked, and how many are blocked in receive, send, a Waiter or sleep, run(), a queue. At\n"
+"last how many values have passed through channels in this thread.\n\n"
 "For each tasklet a tuple: itself, its state (0: without arguments, 1: has not run, 2: started), what it is blocked in (0: not\n"
 "blocked, -1: receive, 1: send, 2: a Waiter or sleep, 3: run(), 4: a queue), the object it waits for or None, the offset of the\n"
 "queue in that object, the channels of a select, seconds until its timer or None, seconds since it began to wait, coarse, or\n"

@@ -67,6 +67,7 @@ class Description:
         found = model.Scheduler(tasklets, None, bool(fields["idle"]), len(thread.ring), len(thread.timers))
         if not found.idle:
             found.current = fields["current"] or None
+        found.switches, found.messages = fields.get("switches"), fields.get("messages")
         found.descriptors = sum(t.wait is not None and t.wait.descriptor is not None for t in tasklets)
         if now is not None:
             found.next_timer = (min(thread.timers.values()) - now) / 1e9 if thread.timers else None

@@ -139,7 +139,7 @@ class Reader:
             if at in seen or len(seen) > MOST_THREADS:
                 raise Torn("the list of threads has a loop")
             seen.add(at)
-            thread = Thread(at, self._scheduler(at))
+            thread = Thread(at, self.scheduler(at))
             at = memory.word(at + numbers["scheduler.next"])
             if thread.fields["tstate"] == 0:
                 continue
@@ -154,7 +154,8 @@ class Reader:
             self._what_is_waited_for(thread)
         trying("which tasklets hold which locks", None, self._holders)
 
-    def _scheduler(self, at: int) -> dict[str, int]:
+    def scheduler(self, at: int) -> dict[str, int]:
+        """What one scheduler says of itself, by name; "switches" and "messages" where the table says how they are counted."""
         word, number = self.memory.word, self.numbers
         fields = {
             name: word(at + number[f"scheduler.{name}"])
@@ -165,6 +166,10 @@ class Reader:
         fields["idle"] = self.memory.read(at + number["scheduler.idle"], 1)[0]
         fields["service"] = self.memory.read(at + number["scheduler.service"], 1)[0]
         fields["last_tick"] = self.memory.signed(at + number["scheduler.last_tick"], 8)
+        if "scheduler.messages" in number:  # an older roamlet does not say how to count
+            fields["messages"] = self.memory.signed(at + number["scheduler.messages"], 8)
+            given, left = (self.memory.signed(at + number[f"scheduler.ticks{name}"], 4) for name in ("_given", ""))
+            fields["switches"] = self.memory.signed(at + number["scheduler.ticks_before"], 8) + given - left
         return fields
 
     def _tasks(self, thread: Thread) -> None:

@@ -40,12 +40,15 @@ def read_process(pid: int, *, with_locals: bool = False) -> model.Process:
         )
     with _collector_off():
         source = ProcessSource(pid)
-        reader = _reader(source, with_locals)
+        reader, stopped = reader_of(source, with_locals=with_locals), 0.0
         for attempt in range(DESCRIBED):
             process = model.Process(
-                pid, _command(pid), reader.table.version, backend=reader.table.backend, taken=time.time()
+                pid, command_of(pid), reader.table.version, backend=reader.table.backend, taken=time.time()
             )
-            process.how, now = _consistent(reader, source)
+            process.how, now, seconds = _consistent(reader, source)
+            stopped += seconds
+            process.moment, process.stopped = now / 1e9, stopped
+            process.folder = reader.table.folder
             reader.problems.lenient = reader.problems.lenient or attempt == DESCRIBED - 1
             try:
                 Description(reader, now).add_to(process)
@@ -55,7 +58,7 @@ def read_process(pid: int, *, with_locals: bool = False) -> model.Process:
                     raise CannotRead(f"process {pid} cannot be read: {error or type(error).__name__}") from None
         if not reader.threads:
             process.problems.append("it has loaded roamlet, but no thread of it has used a tasklet yet")
-        _look_around(process)
+        look_around(process)
     return process
 
 
@@ -77,7 +80,7 @@ def read_core(path: str, exe: str | None = None, *, with_locals: bool = False) -
 
 def add_still(process: model.Process, source: Source, what: str, *, with_locals: bool = False) -> None:
     """Read a source that does not change into `process`; what is damaged is left out and said. Raises CannotRead."""
-    reader = _reader(source, with_locals)
+    reader = reader_of(source, with_locals=with_locals)
     process.python, process.backend = reader.table.version, reader.table.backend
     reader.problems.lenient = True
     try:
@@ -89,7 +92,8 @@ def add_still(process: model.Process, source: Source, what: str, *, with_locals:
         process.problems.append(f"no thread had a tasklet, or what tells where they were is not in {what}")
 
 
-def _reader(source: Source, with_locals: bool) -> Reader:
+def reader_of(source: Source, *, with_locals: bool) -> Reader:
+    """What reads a source. Raises CannotRead."""
     memory = Memory(source, SMALL_SHIFT)
     try:
         table = find_table(memory)
@@ -112,17 +116,17 @@ def _tasklets(memory: Memory, table: Table) -> int:
     return count
 
 
-def _consistent(reader: Reader, source: ProcessSource) -> tuple[str, int]:
-    """Walk until all was read of one moment: how, in words, and when on the monotonic clock."""
+def _consistent(reader: Reader, source: ProcessSource) -> tuple[str, int, float]:
+    """Walk until all was read of one moment: how, in words, when on the monotonic clock, and for how long it was stopped in total."""
     memories = [reader.memory] if reader.memory is reader.stack_memory else [reader.memory, reader.stack_memory]
     now = _undisturbed(reader, source, memories)
     if now is not None:
-        return "undisturbed: none of its threads ran meanwhile", now
-    now, longest = _from_a_moment(reader, source, memories)
+        return "undisturbed: none of its threads ran meanwhile", now, 0.0
+    now, longest, total = _from_a_moment(reader, source, memories)
     if now is None:
         now, seconds = _while_it_stands(reader, source, memories)
-        longest = max(longest, seconds)
-    return f"from one moment, for which it was stopped: {longest * 1e3:.1f} ms", now
+        longest, total = max(longest, seconds), total + seconds
+    return f"from one moment, for which it was stopped: {longest * 1e3:.1f} ms", now, total
 
 
 def _undisturbed(reader: Reader, source: ProcessSource, memories: list[Memory]) -> int | None:
@@ -146,9 +150,12 @@ def _undisturbed(reader: Reader, source: ProcessSource, memories: list[Memory]) 
     return None
 
 
-def _from_a_moment(reader: Reader, source: ProcessSource, memories: list[Memory]) -> tuple[int | None, float]:
-    """Stop it only while what is known to be of interest is copied, and walk afterwards: when, and for how many seconds at most."""
-    longest, sightings = 0.0, dict[int, int]()
+def _from_a_moment(reader: Reader, source: ProcessSource, memories: list[Memory]) -> tuple[int | None, float, float]:
+    """Stop it only while what is known to be of interest is copied, and walk afterwards.
+
+    When; for how many seconds it was stopped at most, and in total.
+    """
+    longest, total, sightings = 0.0, 0.0, dict[int, int]()
     for _ in range(STOPPED):
         source.look()
         plans = [memory.refreshed() for memory in memories]
@@ -158,7 +165,7 @@ def _from_a_moment(reader: Reader, source: ProcessSource, memories: list[Memory]
             for plan in plans:
                 plan()
             stopped.look()
-        longest = max(longest, stopped.seconds)
+        longest, total = max(longest, stopped.seconds), total + stopped.seconds
         for memory in memories:
             memory.late = 0
         try:
@@ -175,8 +182,8 @@ def _from_a_moment(reader: Reader, source: ProcessSource, memories: list[Memory]
         uncertain = any(sightings.get(t, 0) < SIGHTINGS for t in reader.adrift)
         late = any(memory.late for memory in memories)
         if not late and not reader.switching and not uncertain:
-            return now, longest
-    return None, longest
+            return now, longest, total
+    return None, longest, total
 
 
 def _while_it_stands(reader: Reader, source: ProcessSource, memories: list[Memory]) -> tuple[int, float]:
@@ -207,7 +214,8 @@ def _collector_off() -> Iterator[None]:
             gc.enable()
 
 
-def _command(pid: int) -> str:
+def command_of(pid: int) -> str:
+    """The command line of a process; "" when it is gone."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             return os.fsdecode(file.read().rstrip(b"\0").replace(b"\0", b" "))
@@ -226,8 +234,10 @@ STATES = {
 }
 
 
-def _look_around(process: model.Process) -> None:
-    """Add what the system knows: of descriptors what is at their other end, of threads their states and names of their own."""
+def look_around(process: model.Process) -> None:
+    """Add what the system knows: of descriptors what is at their other end, of threads their states and names of their own, and
+    what memory and processor time the process has used.
+    """
     descriptors, seen = Descriptors(process.pid), set[int]()
     for _, tasklet in process.tasklets():
         wait = tasklet.wait
@@ -236,15 +246,26 @@ def _look_around(process: model.Process) -> None:
             wait.peer, wait.process = descriptors.peer(wait.descriptor)
     names: dict[int | None, str] = {}
     for thread in process.threads:
-        folder = f"/proc/{process.pid}/task/{thread.native_id}"
-        try:
-            with open(f"{folder}/stat") as file:
-                name, _, rest = file.read().partition("(")[2].rpartition(")")
-        except OSError:
-            continue
-        names[thread.native_id] = name
-        thread.state = STATES.get(rest.split()[0], rest.split()[0])
+        found = _stat(f"/proc/{process.pid}/task/{thread.native_id}/stat")
+        if found is not None:
+            names[thread.native_id], thread.state, thread.processor = found
     program = names.get(process.pid)
     for thread in process.threads:
         own = names.get(thread.native_id)
         thread.name = "MainThread" if thread.main else None if own == program else own
+    found = _stat(f"/proc/{process.pid}/stat")
+    if found is not None:
+        process.processor = found[2]
+    with suppress(OSError), open(f"/proc/{process.pid}/statm") as file:
+        process.memory = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _stat(path: str) -> tuple[str, str, float] | None:
+    """The name, the state in words and the seconds of processor time that such a file tells; None when it is gone."""
+    try:
+        with open(path) as file:
+            name, _, rest = file.read().partition("(")[2].rpartition(")")
+    except OSError:
+        return None
+    fields = rest.split()
+    return name, STATES.get(fields[0], fields[0]), sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")

@@ -26,6 +26,7 @@ class Table:
         self.addresses: dict[str, int] = {}
         self.python = 0  # PY_VERSION_HEX
         self.backend = ""
+        self.folder = ""  # of the package; "" where it was not loaded from files
 
     @property
     def version(self) -> str:
@@ -68,6 +69,7 @@ def find_table(memory: Memory) -> Table:
             cores += 1
             if table.backend and not memory.word(candidate.addresses["schedulers"]):
                 continue  # another backend, which was imported by its name and is not used
+            table.folder = path[: path.rfind("/core/") + 1]
         table.add(memory, found)
     if strange:
         raise CannotRead(

@@ -23,6 +23,7 @@ READERS = (
     "system.corefile",
     "system.stopping",
     "reading",
+    "following",
     "system.finding",
 )
 
