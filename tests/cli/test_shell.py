@@ -1,19 +1,16 @@
 """`roamlet shell`: the prompt through a pseudo-terminal, as a person meets it, and through a pipe, in old and new Pythons."""
 
-import contextlib
 import os
-import pty
-import select
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from roamlet import remote
 from roamlet.remote.shell import Shell
 from roamlet.wire.calls import shell as wire
+from tests.cli.terminal import Terminal
 from tests.remote import interpreters
 
 VERSIONS = interpreters.found()
@@ -41,72 +38,12 @@ def piped(folder, version, text):
     )
 
 
-class Terminal:
-    """A person at a terminal with the prompt in it."""
-
-    def __init__(self, folder, version):
-        self._fd, other = pty.openpty()
-        self.process = subprocess.Popen(
-            words(version), cwd=folder, env=environment(folder), stdin=other, stdout=other, stderr=other,
-            start_new_session=True, preexec_fn=lambda: _make_controlling(0),
-        )  # fmt: skip
-        os.close(other)
-        self._seen = ""
-
-    def type(self, text):
-        os.write(self._fd, text.encode())
-
-    def interrupt(self, text):
-        """Press Ctrl-C until this text comes. One that comes right before Python waits for keys counts with the next key."""
-        for _ in range(LIMIT - 1):
-            self.type("\x03")
-            with contextlib.suppress(AssertionError):
-                return self.see(text, 1)
-        self.type("\x03")
-        return self.see(text)
-
-    def see(self, text, limit=LIMIT):
-        """Wait for this text, behind what was waited for before; returns what came in front of it."""
-        deadline = time.monotonic() + limit
-        while text not in self._seen:
-            ready = select.select([self._fd], [], [], max(0, deadline - time.monotonic()))[0]
-            assert ready, f"no {text!r} in {self._seen!r}"
-            with contextlib.suppress(OSError):
-                data = os.read(self._fd, 65536)
-                if data:
-                    self._seen += data.decode().replace("\r\n", "\n")
-                    continue
-            raise AssertionError(f"it ended; no {text!r} in {self._seen!r}")
-        before, _, self._seen = self._seen.partition(text)
-        return before
-
-    def ended(self):
-        """The exit code, once it is there."""
-        with contextlib.suppress(OSError):
-            while select.select([self._fd], [], [], LIMIT)[0] and os.read(self._fd, 65536):
-                pass
-        return self.process.wait(LIMIT)
-
-    def close(self):
-        os.close(self._fd)
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-
-
-def _make_controlling(fd):
-    import fcntl
-    import termios
-
-    fcntl.ioctl(fd, termios.TIOCSCTTY, 0)
-
-
 @pytest.fixture
 def at_terminal(tmp_path):
     opened = []
 
     def start(version):
-        opened.append(Terminal(tmp_path, version))
+        opened.append(Terminal(words(version), tmp_path, environment(tmp_path)))
         return opened[-1]
 
     yield start

@@ -12,11 +12,11 @@ from roamlet._escapes import escaped, escaped_for, print_escaped
 from roamlet.cli._apps import commands_of_apps
 from roamlet.cli._errors import USAGE, UsageError
 from roamlet.cli._options import refuse_unknown, with_end_of_options
-from roamlet.cli.commands import demo, get, hosts, ps, pstree, put, resume, run, shell, show, stacks, trace
+from roamlet.cli.commands import demo, get, hosts, ps, put, resume, run, shell, show, top, trace
 
 __all__ = ["UsageError", "escaped", "escaped_for", "main", "print_escaped"]
 
-COMMANDS = (demo, run, shell, put, get, hosts, resume, show, ps, pstree, stacks, trace)
+COMMANDS = (demo, run, shell, put, get, hosts, resume, show, ps, top, trace)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

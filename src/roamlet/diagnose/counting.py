@@ -12,7 +12,8 @@ def metrics() -> dict[str, Any]:
     """The counters of this process, as plain data. Never blocks or switches; takes 1 ms for some 100,000 tasklets.
 
     Counters that only grow: "switches", how often tasklets have come to where others may run; "messages", values that have
-    passed through channels; and of each context "calls", "bytes_down", "bytes_up", "modules" and "round_trips". All others are of this moment:
+    passed through channels; and of each context "calls", "bytes_down", "bytes_up", "modules" and "round_trips". All others are of
+    this moment:
 
     - "threads": those that have used roamlet; "tasklets": all that have begun, mains included; "runnable"; "timers"; "waits":
       those that something else than a tasklet ends (a descriptor, a job, a timer);

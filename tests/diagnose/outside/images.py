@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable, Iterator
 from io import FileIO
 
-from roamlet.diagnose.outside.reading import _consistent, _reader
+from roamlet.diagnose.outside.reading import _consistent, reader_of
 from roamlet.diagnose.outside.system.memory import Buffers, Mapping, ProcessSource, Source
 
 
@@ -31,7 +31,7 @@ class ImageSource(Source):
 def captured(pid: int) -> ImageSource:
     """What a reader looks at when it reads a process."""
     source = ProcessSource(pid)
-    reader = _reader(source, with_locals=True)
+    reader = reader_of(source, with_locals=True)
     _consistent(reader, source)
     from roamlet.diagnose import model
     from roamlet.diagnose.outside.describing import Description

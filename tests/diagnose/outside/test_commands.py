@@ -101,8 +101,18 @@ def test_processes_by_name_and_those_that_cannot_be_read(started, capsys):
         (["ps", "1", "--core", "x"], "give one of PID, --core and --name"),
         (["ps", "--exe", "x"], "--exe is the Python of a core file: give --core FILE too"),
         (
-            ["ps", "-H", "a,b"],
-            "-H looks on all of its hosts for processes by --name TEXT; one process of one host is HOST:PID",
+            ["ps", "-H", "a,b", "12"],
+            "-H looks on all of its hosts: leave out the PID, or give HOST:PID without -H",
+        ),
+        (["ps", "12", "--name", "x"], "give one of PID and --name"),
+        (["top", "worker"], "'worker' is no PID: give its number, or HOST:PID; `--name worker` looks for it"),
+        (
+            ["top", "--interval", "0"],
+            "--interval 0: give a number of seconds from 0.1 to 3600, for example --interval 2",
+        ),
+        (
+            ["top", "-H", "a,b", "--at-once", "1"],
+            "2 hosts are more than are looked at at a time: give --at-once 2, or fewer hosts",
         ),
         (["stacks"], "name a process: roamlet stacks PID; `roamlet ps` lists those that use roamlet"),
         (

@@ -44,23 +44,25 @@ def test_its_own_count_of_messages_is_that_of_the_process(started):
 def test_a_busy_process_is_left_alone_after_it_was_stopped(started):
     running = started("busy", "100")
     followed = Followed(running.pid)
-    first = followed.look()
-    while not first.stopped:  # where no thread of it got a processor just then
-        first = followed.look()
-    assert followed.pause == pytest.approx(first.stopped / SHARE)
+    _, first = followed.look()
+    while not first.stopped:  # no thread of it got a processor just then
+        followed._rested = 0.0
+        _, first = followed.look()
+    assert followed.pause >= first.stopped / SHARE > 0
     assert len(list(first.tasklets())) > 100
-    assert not list(followed.look().tasklets())
+    counters, full = followed.look()
+    assert full is None and counters.threads
     followed._rested = 0.0
-    assert list(followed.look().tasklets())
+    assert len(list(followed.look()[1].tasklets())) > 100
 
 
-def test_an_idle_process_is_looked_at_each_time(started):
+def test_an_idle_process_is_not_stopped_and_rests_by_what_the_reader_takes(started):
     running = started("blocked", "100")
     running.sleeps()
     followed = Followed(running.pid)
-    for _ in range(3):
-        process = followed.look()
-        assert (len(list(process.tasklets())), process.stopped) == (101, 0.0)
+    counters, process = followed.look()
+    assert (len(list(process.tasklets())), process.stopped, counters.stopped) == (101, 0.0, 0.0)
+    assert followed.pause > 0
     assert process.folder.endswith("/roamlet/") and os.path.isfile(process.folder + "__init__.py")
 
 

@@ -1,4 +1,4 @@
-"""What `ps`, `pstree` and `stacks` have in common: which process is looked at, on which machine, and how the result is written."""
+"""What `ps`, `pstree`, `stacks` and `top` have in common: which process is looked at, on which machine; and one look, written."""
 
 import argparse
 import json
@@ -23,45 +23,65 @@ Render = Callable[["Process", int | None], str]
 
 ON_A_HOST = re.compile(r"(?P<host>.+):(?P<pid>\d+)")
 
-EPILOG = """\
-The process runs nothing for it, and need not be prepared: one that hangs in C code, or never gives up the GIL, is seen too. It is
-stopped only while it runs, for milliseconds. It has to be one of the same user; the message says what helps otherwise.
 
-  roamlet {command} 4711
-  roamlet {command} --core core.4711 --exe /usr/bin/python3.12
-  roamlet {command} web01:4711
-  roamlet {command} -H 'web[01-20]' --name worker
-
-Exit code: 0 all was read, 1 something was not, 3 hosts out of reach, 64 the command line is wrong."""
-
-
-def add_parser_of(
-    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, what: str, description: str
-) -> argparse.ArgumentParser:
-    """Declare one of the three commands with the options that all of them have."""
-    parser = commands.add_parser(
-        name,
-        help=what,
-        description=description,
-        epilog=EPILOG.format(command=name),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+def add_process(parser: argparse.ArgumentParser) -> None:
+    """Declare the options that name a process, and the way to the host that it is on."""
     parser.add_argument(
         "process", metavar="PID | HOST:PID", nargs="?", help="the process, on this machine or on another one"
     )
-    parser.add_argument("--core", metavar="FILE", help="read a core file instead of a process")
-    parser.add_argument("--exe", metavar="PYTHON", help="with --core: the program's file, if it is not where it was")
     parser.add_argument("--name", metavar="TEXT", help="every process with TEXT in its command line that uses roamlet")
     add_hosts(parser)
     add_way(parser)
     add_limits(parser)
-    parser.add_argument("--each", action="store_true", help="a line for each tasklet, also where many are alike")
-    parser.add_argument(
-        "--locals", action="store_true", help="with --json, and in stacks: local variables too, shortened"
+
+
+def check_process(options: argparse.Namespace) -> None:
+    """Raise UsageError for what names no process."""
+    if options.process is not None and options.name is not None:
+        raise UsageError("give one of PID and --name")
+    if options.hosts is not None and options.process is not None:
+        raise UsageError("-H looks on all of its hosts: leave out the PID, or give HOST:PID without -H")
+    if options.process is not None:
+        found = ON_A_HOST.fullmatch(options.process)
+        if not options.process.isdigit() and not found:
+            raise UsageError(
+                f"{options.process!r} is no PID: give its number, or HOST:PID; `--name {options.process}` looks for it"
+            )
+        if len(found["pid"] if found else options.process) > 10:
+            raise UsageError(f"{options.process!r} is no PID: the number is too large")
+    check_limits(options)
+
+
+def host_and_pid(options: argparse.Namespace) -> tuple[str | None, int | None]:
+    """The host of HOST:PID, None for this machine, and the PID, None where no process is named; of checked options."""
+    if options.process is None:
+        return None, None
+    found = ON_A_HOST.fullmatch(options.process)
+    return (found["host"], int(found["pid"])) if found is not None else (None, int(options.process))
+
+
+def check_machine() -> None:
+    """Raise UsageError where processes of this machine cannot be read."""
+    if not sys.platform.startswith("linux"):
+        raise UsageError(
+            "processes of this machine are read on Linux alone; -H and HOST:PID read on hosts that have it"
+        )
+
+
+def say_none_found(options: argparse.Namespace) -> int:
+    """That no process of this machine is to be seen; the exit code."""
+    named = f" with {options.name!r} in its command line" if options.name else ""
+    print_escaped(
+        f"roamlet {options.roamlet_command}: no process of this machine that may be looked at uses roamlet{named}",
+        sys.stderr,
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object per process, for other programs")
-    return parser
+    return FAILED
+
+
+def say_not_read(options: argparse.Namespace, what: str, why: str) -> int:
+    """That one process cannot be read; the exit code."""
+    print_escaped(f"roamlet {options.roamlet_command}: {why if what in why else f'{what}: {why}'}", sys.stderr)
+    return FAILED
 
 
 def see(options: argparse.Namespace, render: Render, out: IO[str] | None = None) -> int:
@@ -70,10 +90,8 @@ def see(options: argparse.Namespace, render: Render, out: IO[str] | None = None)
     _check(options)
     if options.hosts is not None or (options.process or "").count(":"):
         return _see_remote(options, render, out)
-    if options.core is None and not sys.platform.startswith("linux"):
-        raise UsageError(
-            "processes of this machine are read on Linux alone; -H and HOST:PID read on hosts that have it"
-        )
+    if options.core is None:
+        check_machine()
     # Inside: loading what reads takes longer than all of `roamlet --help`.
     from roamlet.diagnose.outside import CannotRead, read_core, read_process
     from roamlet.diagnose.outside.system.finding import find_processes
@@ -86,52 +104,31 @@ def see(options: argparse.Namespace, render: Render, out: IO[str] | None = None)
         pids = [int(options.process)] if options.process is not None else find_processes(options.name)
         reads = [(f"process {pid}", partial(read_process, pid, with_locals=options.locals)) for pid in pids]
         if not reads:
-            named = f" with {options.name!r} in its command line" if options.name else ""
-            print_escaped(
-                f"roamlet {options.roamlet_command}: no process of this machine that may be looked at uses roamlet{named}",
-                sys.stderr,
-            )
-            return FAILED
+            return say_none_found(options)
     status = 0
     for index, (what, read) in enumerate(reads):
         try:
             process = read()
         except CannotRead as error:
-            text = str(error)
-            print_escaped(
-                f"roamlet {options.roamlet_command}: {text if what in text else f'{what}: {text}'}", sys.stderr
-            )
-            status = FAILED
+            status = say_not_read(options, what, str(error))
             continue
         _write(process, options, render, out, first=index == 0)
     return status
 
 
 def _check(options: argparse.Namespace) -> None:
-    named = [options.process is not None, options.core is not None, options.name is not None]
-    if sum(named) > 1:
+    if options.core is not None and (options.process is not None or options.name is not None):
         raise UsageError("give one of PID, --core and --name")
     if options.exe is not None and options.core is None:
         raise UsageError("--exe is the Python of a core file: give --core FILE too")
     if options.core is not None and options.hosts is not None:
         raise UsageError("--core reads a file of this machine: leave out -H, or use `roamlet get` to fetch it")
-    if options.hosts is None and options.process is not None:
-        found = ON_A_HOST.fullmatch(options.process)
-        if not options.process.isdigit() and not found:
-            raise UsageError(
-                f"{options.process!r} is no PID: give its number, or HOST:PID; `--name {options.process}` looks for it"
-            )
-        if len(found["pid"] if found else options.process) > 10:
-            raise UsageError(f"{options.process!r} is no PID: the number is too large")
-    if options.hosts is not None and (options.process is not None or options.name is None):
-        raise UsageError(
-            "-H looks on all of its hosts for processes by --name TEXT; one process of one host is HOST:PID"
-        )
-    if not any(named) and options.roamlet_command != "ps":
+    check_process(options)
+    named = (options.process, options.core, options.name)
+    if all(each is None for each in named) and options.roamlet_command != "ps":
         raise UsageError(
             f"name a process: roamlet {options.roamlet_command} PID; `roamlet ps` lists those that use roamlet"
         )
-    check_limits(options)
 
 
 def _write(process: "Process", options: argparse.Namespace, render: Render, out: IO[str], *, first: bool) -> None:
@@ -150,12 +147,9 @@ def _see_remote(options: argparse.Namespace, render: Render, out: IO[str]) -> in
     from roamlet.diagnose.model import Process
     from roamlet.diagnose.outside import travelling
 
-    request: dict[str, Any] = {"pid": None, "name": options.name, "locals": options.locals}
-    words = options.hosts
-    if words is None:
-        found = ON_A_HOST.fullmatch(options.process)
-        assert found is not None
-        words, request["pid"] = [found["host"]], int(found["pid"])
+    host, pid = host_and_pid(options)
+    request: dict[str, Any] = {"pid": pid, "name": options.name, "locals": options.locals}
+    words = options.hosts if host is None else [host]
     inventory = inventory_of(options)
     targets = targets_of(words, options, inventory)
     look, sources = travelling.function(), travelling.sources()

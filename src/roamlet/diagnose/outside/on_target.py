@@ -10,16 +10,19 @@ import types
 
 
 def look(sources, request):
-    """Read processes of this machine: a list of {"pid", "tree" or "error"}.
+    """Read processes of this machine: a list of {"pid", "tree" or "error"}, or what following.look_again() returns.
 
-    `sources`: the text of each module by its name, packages first. `request`: {"pid": int or None, "name": str or None, "locals":
-    bool}. Raises RuntimeError where this Python is too old.
+    `sources`: the text of each module by its name, packages first; those that an earlier call has brought may be left out.
+    `request`: {"pid": int or None, "name": str or None, "locals": bool, "again": bool}. Raises RuntimeError where this Python is
+    too old.
     """
     if sys.version_info < (3, 11):
         raise RuntimeError(_too_old(request["pid"]))
     for name, text in sources:
         if name not in sys.modules:
             _make(name, text)
+    if request.get("again"):
+        return sys.modules["roamlet_seen.outside.following"].look_again(request["pid"], request["name"])
     reading = sys.modules["roamlet_seen.outside.reading"]
     finding = sys.modules["roamlet_seen.outside.system.finding"]
     pids = [request["pid"]] if request["pid"] is not None else finding.find_processes(request["name"])

@@ -155,7 +155,7 @@ class Reader:
         trying("which tasklets hold which locks", None, self._holders)
 
     def scheduler(self, at: int) -> dict[str, int]:
-        """What one scheduler says of itself, by name; "switches" and "messages" where the table says how they are counted."""
+        """The numbers of one scheduler, by name; "switches" and "messages" where the table has how they are counted."""
         word, number = self.memory.word, self.numbers
         fields = {
             name: word(at + number[f"scheduler.{name}"])

@@ -117,7 +117,7 @@ def _tasklets(memory: Memory, table: Table) -> int:
 
 
 def _consistent(reader: Reader, source: ProcessSource) -> tuple[str, int, float]:
-    """Walk until all was read of one moment: how, in words, when on the monotonic clock, and for how long it was stopped in total."""
+    """Walk until all was read of one moment: how, in words; when, on the monotonic clock; for how many seconds it was stopped."""
     memories = [reader.memory] if reader.memory is reader.stack_memory else [reader.memory, reader.stack_memory]
     now = _undisturbed(reader, source, memories)
     if now is not None:

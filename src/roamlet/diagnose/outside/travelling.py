@@ -23,8 +23,8 @@ READERS = (
     "system.corefile",
     "system.stopping",
     "reading",
-    "following",
     "system.finding",
+    "following",
 )
 
 
