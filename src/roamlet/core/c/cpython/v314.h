@@ -123,6 +123,13 @@ frame_code(_PyInterpreterFrame *frame)
     return (PyCodeObject *)PyStackRef_AsPyObjectBorrow(frame->f_executable);
 }
 
+/* Which code unit the frame executes. */
+static inline Py_ssize_t
+frame_unit(_PyInterpreterFrame *frame)
+{
+    return frame->instr_ptr - (_Py_CODEUNIT *)frame_code(frame)->co_code_adaptive;
+}
+
 /* The function the frame executes; the frame owns it, or has it from the one that called it. */
 static inline PyObject *
 frame_function(_PyInterpreterFrame *frame)
