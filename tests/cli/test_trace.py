@@ -76,9 +76,66 @@ def test_an_interrupt(trace, program, tmp_path):
     assert (tmp_path / "trace.json").exists()
 
 
+TERMINATED = """\
+    import os, signal, sys
+    import roamlet
+
+    def kills():
+        roamlet.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+        while True:
+            pass
+
+    """
+
+
+def test_a_termination(trace, program, tmp_path):
+    waits = "try:\n        roamlet.sleep(100)\n    finally:\n        print('cleaned up')\n"
+    done = trace("-q", program(f"{TERMINATED}roamlet.spawn(kills)\n    {waits}"))
+    assert (done.returncode, done.stdout, done.stderr) == (143, "cleaned up\n", "")
+    assert (tmp_path / "trace.json").exists()
+
+
+def test_a_termination_that_the_program_handles_itself(trace, program, tmp_path):
+    handler = "signal.signal(signal.SIGTERM, lambda number, frame: print('handled') or sys.exit(5))\n"
+    done = trace("-q", program(f"{TERMINATED}{handler}    kills()\n"))
+    assert (done.returncode, done.stdout, done.stderr) == (5, "handled\n", "")
+    done = trace("-q", program(f"{TERMINATED}signal.signal(signal.SIGTERM, signal.SIG_DFL)\n    kills()\n"))
+    assert (done.returncode, done.stderr) == (-15, "")
+
+
+def test_a_second_termination_ends_it_at_once(trace, program, tmp_path):
+    again = """\
+    import os, signal
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+    except SystemExit:
+        os.kill(os.getpid(), signal.SIGTERM)
+    """
+    assert trace("-q", program(again)).returncode == -15
+
+
+def test_forked_children_are_terminated_as_they_would_be(trace, program, tmp_path):
+    forks = """\
+    import os, signal
+    pid = os.fork()
+    if pid == 0:
+        os.kill(os.getpid(), signal.SIGTERM)
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    """
+    done = trace("-q", program(forks))
+    assert (done.returncode, done.stdout) == (0, "-15\n")
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (["--seconds", "5", "program.py"], "--seconds is for a process that runs: roamlet trace PID --seconds 5"),
+        (["4711", "--seconds", "0"], "--seconds 0: a trace takes above 0 and at most 3600 seconds"),
+        (["4711", "x"], "unrecognized arguments: x"),
+        (["4711", "--seconds", "five"], "argument --seconds: invalid float value: 'five'"),
+        (["12345678901"], "'12345678901' is no PID: the number is too large"),
         (["-o", "trace.txt", "program.py"], "trace.txt: the name of a trace ends in one of .json"),
         (["-o", "absent/trace.json", "program.py"], "absent/trace.json cannot be written: No such file or directory"),
         (["--events", "3", "program.py"], "16 to 16777216 events"),

@@ -2,7 +2,8 @@
 
 `tree()` is a look at this process, as plain data (`roamlet.diagnose.model`), and `dump()` writes it: at once, at a signal
 (`enable()`, or ROAMLET_DUMP=1 in the environment), or when a time limit is passed (`dump_later()`). `watch()` logs tasklets that
-keep their thread, `metrics()` counts. `roamlet.diagnose.render` makes text of what was found.
+keep their thread, `metrics()` counts. `roamlet.diagnose.render` makes text of what was found. What `enable()` has prepared also
+answers `roamlet trace PID`.
 
 Nothing of roamlet below its command imports this package; `import roamlet` does where ROAMLET_DUMP is set.
 """

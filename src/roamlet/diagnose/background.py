@@ -6,10 +6,13 @@ own, which hide no deadlock, and are left out of what they print.
 
 import os
 import posix
+import select
 import sys
 from collections.abc import Callable
+from typing import Protocol
 
 from roamlet.core import mark_service_thread, os_threads
+from roamlet.io import _originals
 
 NAME = "roamlet-service-diagnose"
 PATIENCE = 1.0  # seconds that a fork, or the end of the interpreter, waits for one to end
@@ -57,51 +60,92 @@ class Background:
         if thread is not None and thread.ident != os_threads.get_ident():
             thread.join(PATIENCE)
 
+    def forked(self) -> None:
+        """In the parent after a fork: prepare for begin()."""
+
     def forget(self) -> None:
         """In a forked child: prepare for begin()."""
 
     def wake(self) -> None:
-        """Let wait() return at once, True."""
+        """Let wait() return at once."""
         try:
             self._bell.release()
         except RuntimeError:  # another thread was quicker
             pass
 
-    def wait(self, seconds: float) -> bool:
-        """Wait for `seconds`; True where the thread is to end."""
-        return self._bell.acquire(timeout=seconds)
+    def wait(self, seconds: float) -> None:
+        """Wait for `seconds`, or for wake()."""
+        self._bell.acquire(timeout=seconds)
 
     def _run(self) -> None:
         mark_service_thread()
         seconds: float | None = self._first
         try:
             while seconds is not None:
-                if self.wait(seconds):
+                self.wait(seconds)
+                if not self._is_mine():
                     return  # stopped, or there is a fork
                 seconds = self._step()
         except BaseException:
             sys.excepthook(*sys.exc_info())
+        if not self._is_mine():
+            return
         if self in _active:
             _active.remove(self)
         self._thread = None
         self._step = _nothing
 
+    def _is_mine(self) -> bool:
+        """Whether this is the thread that is to run: one that took too long to end before a fork is not."""
+        thread = self._thread
+        return thread is not None and thread.ident == os_threads.get_ident()
+
+
+class Attended(Protocol):
+    """What a Listener waits for besides its pipe. All but close() is called in its thread, or while that does not run."""
+
+    def events(self) -> dict[int, int]:
+        """What to wait for, as for poll(), by descriptor."""
+
+    def seconds(self) -> float | None:
+        """How long to wait at most; None: for ever."""
+
+    def attend(self, ready: set[int]) -> None:
+        """These descriptors are ready, or the time has passed."""
+
+    def forked(self) -> None:
+        """In the parent, after a fork."""
+
+    def forget(self) -> None:
+        """In a forked child, before the thread begins again: what is the parent's is to be let go."""
+
+    def close(self) -> None:
+        """It is not waited for any longer."""
+
 
 class Listener(Background):
     """A thread that waits for bytes in a pipe and gives each to `answer`. `descriptor`: the end of the pipe to write to.
 
-    `moved` is called in a forked child, in which the pipe is another one.
+    `moved` is called in a forked child, in which the pipe is another one. `attended` is waited for in the same thread; it is
+    closed with the Listener.
     """
 
-    def __init__(self, answer: Callable[[int], object], moved: Callable[[int], object]) -> None:
+    def __init__(
+        self, answer: Callable[[int], object], moved: Callable[[int], object], attended: Attended | None = None
+    ) -> None:
         super().__init__(lambda: 0.0, 0.0)
         self._answer = answer
         self._moved = moved
+        self._attended = attended
         self._ends = _pipe()
 
     @property
     def descriptor(self) -> int:
         return self._ends[1]
+
+    def forked(self) -> None:
+        if self._attended is not None:
+            self._attended.forked()
 
     def forget(self) -> None:
         # The parent's would take what is meant for the child.
@@ -109,6 +153,11 @@ class Listener(Background):
             os.close(end)
         self._ends = _pipe()
         self._moved(self.descriptor)
+        if self._attended is not None:
+            try:
+                self._attended.forget()
+            except OSError:
+                self._attended = None
 
     def wake(self) -> None:
         try:
@@ -120,13 +169,31 @@ class Listener(Background):
         super().stop()
         for end in self._ends:
             os.close(end)
+        attended, self._attended = self._attended, None
+        if attended is not None:
+            attended.close()
 
-    def wait(self, seconds: float) -> bool:
+    def wait(self, seconds: float) -> None:
+        if self._attended is not None and not self._attend():
+            return
         # Not os.read, which may be a patched one that blocks a tasklet.
         byte = posix.read(self._ends[0], 1)
-        if byte in (b"", b"\0"):
-            return True
-        self._answer(byte[0])
+        if byte not in (b"", b"\0"):
+            self._answer(byte[0])
+
+    def _attend(self) -> bool:
+        """Wait until there is something to do. Returns whether there is a byte; does what else there is."""
+        attended = self._attended
+        assert attended is not None
+        poll = _originals.poll()
+        poll.register(self._ends[0], select.POLLIN)
+        for descriptor, events in attended.events().items():
+            poll.register(descriptor, events)
+        seconds = attended.seconds()
+        ready = {descriptor for descriptor, _ in poll.poll(None if seconds is None else seconds * 1000 + 1)}
+        if self._ends[0] in ready:
+            return True  # first: it may be that the thread is to end
+        attended.attend(ready)
         return False
 
 
@@ -147,6 +214,7 @@ def _before_fork() -> None:
 
 def _after_in_parent() -> None:
     for each in _active:
+        each.forked()
         each.begin()
 
 

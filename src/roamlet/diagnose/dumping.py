@@ -5,6 +5,7 @@ GIL. Where a thread keeps the GIL for ever no Python code can run: a second sign
 """
 
 import faulthandler
+import logging
 import os
 import signal
 import sys
@@ -13,10 +14,13 @@ from typing import IO, Any
 
 from roamlet.core import note_signal, signal_answered
 from roamlet.diagnose import render
+from roamlet.diagnose.attaching.door import Door
 from roamlet.diagnose.background import Background, Listener
 from roamlet.diagnose.inside import tree
 
 LONGEST = 365 * 86400.0  # seconds, of dump_later()
+
+_log = logging.getLogger("roamlet.diagnose")
 
 _listeners: list[Listener] = []  # one while a signal is enabled
 _files: dict[int, IO[str] | None] = {}  # by signal
@@ -48,8 +52,10 @@ def enable(signalnum: int = signal.SIGQUIT, file: IO[str] | None = None) -> None
     The program goes on; a handler that it had for the signal is not called while this is enabled. `file` needs a descriptor.
     The main thread is not needed: it may compute or hang in C. If nothing comes because a thread keeps the GIL, send the signal
     again: faulthandler then writes the stacks of the threads, and `roamlet stacks PID` shows the tasklets. Calling it again
-    changes the file. ValueError for what is no signal, or one that the interpreter needs; OSError for one that cannot be
-    handled.
+    changes the file.
+
+    The same thread answers `roamlet trace PID`, by a socket in a folder that this user alone may enter (/tmp/roamlet-UID; Linux).
+    ValueError for what is no signal, or one that the interpreter needs; OSError for one that cannot be handled.
     """
     if isinstance(signalnum, bool) or not isinstance(signalnum, int) or signalnum not in signal.valid_signals():
         raise ValueError(f"enable() takes the number of a signal, such as signal.SIGQUIT, not {signalnum!r}")
@@ -59,11 +65,27 @@ def enable(signalnum: int = signal.SIGQUIT, file: IO[str] | None = None) -> None
         )
     # Writes where it was told to when no thread gets the GIL. ValueError, RuntimeError and OSError are its own.
     faulthandler.register(signalnum, file=file if file is not None else 2, all_threads=True, chain=False)
-    if not _listeners:
-        _listeners.append(Listener(_answer, _moved))
-        _listeners[0].start()
+    listen()
     _files[signalnum] = file
     note_signal(signalnum, _listeners[0].descriptor)
+
+
+def listen() -> None:
+    """Start the thread that answers signals and requests for a trace, if it does not run. For roamlet's own use."""
+    if not _listeners:
+        _listeners.append(Listener(_answer, _moved, _door()))
+        _listeners[0].start()
+
+
+def _door() -> Door | None:
+    """What `roamlet trace PID` asks; None where no socket can be made, or the system has no /proc to find it by."""
+    if not sys.platform.startswith("linux"):
+        return None
+    try:
+        return Door()
+    except OSError as error:
+        _log.info("`roamlet trace %d` will not work: %s", os.getpid(), error)
+        return None
 
 
 def disable(signalnum: int = signal.SIGQUIT) -> bool:

@@ -30,8 +30,8 @@ def add_hosts(parser: "argparse._ActionsContainer", *, required: bool = False) -
     )
 
 
-def add_way(parser: argparse.ArgumentParser) -> None:
-    """Declare the options that say how to get to a host."""
+def add_way(parser: argparse.ArgumentParser, *, ssh_options: bool = True) -> None:
+    """Declare the options that say how to get to a host; `ssh_options`: with -o, unless the command means something else by it."""
     parser.add_argument(
         "-i",
         "--inventory",
@@ -46,6 +46,12 @@ def add_way(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--python", metavar="PATH", help="the interpreter on the target, instead of the one found")
     parser.add_argument("--ssh-config", metavar="FILE", help="for ssh -F, on this machine")
+    parser.set_defaults(ssh_options=[])
+    if ssh_options:
+        _add_ssh_options(parser)
+
+
+def _add_ssh_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o",
         dest="ssh_options",

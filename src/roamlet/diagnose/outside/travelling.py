@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 HERE = Path(__file__).parent
@@ -30,15 +31,22 @@ READERS = (
 
 def function() -> Callable[[list[tuple[str, str | None]], dict[str, Any]], list[dict[str, Any]]]:
     """on_target.look, in a module that is not under roamlet's name."""
-    if FUNCTION not in sys.modules:
-        spec = spec_from_file_location(FUNCTION, HERE / "on_target.py")
+    look: Callable[[list[tuple[str, str | None]], dict[str, Any]], list[dict[str, Any]]]
+    look = alone(FUNCTION, HERE / "on_target.py").look
+    return look
+
+
+def alone(name: str, path: str | Path) -> ModuleType:
+    """The module in `path`, which needs nothing of roamlet, under a name by which it may be sent to targets."""
+    name = name.replace(".", "_")
+    if name not in sys.modules:
+        spec = spec_from_file_location(name, path)
         assert spec is not None
         assert spec.loader is not None
         module = module_from_spec(spec)
         spec.loader.exec_module(module)
-        sys.modules[FUNCTION] = module
-    look: Callable[[list[tuple[str, str | None]], dict[str, Any]], list[dict[str, Any]]] = sys.modules[FUNCTION].look
-    return look
+        sys.modules[name] = module
+    return sys.modules[name]
 
 
 def sources() -> list[tuple[str, str | None]]:

@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 _EVENT = struct.Struct("<qQIIIIIiBBHI")
+SIZE_OF_EVENT = _EVENT.size
 
 
 class Kind(IntEnum):
@@ -148,6 +149,24 @@ class Recording:
         if self.places_missed:
             parts.append(f"the places of {self.places_missed:,} events")
         return "dropped, because the buffer was full: " + "; ".join(parts) if parts else ""
+
+    def leave_out(self, ident: int) -> None:
+        """Drop what was recorded of a thread, if anything was: one that the program does not know."""
+        if self.rings.pop(ident, None) is not None:
+            self.threads = [thread for thread in self.threads if thread.ident != ident]
+
+    def keep_newest(self, ident: int, count: int) -> None:
+        """Drop all but the newest `count` events of a thread; they count as lost."""
+        events = self.rings[ident]
+        dropped = len(events) // _EVENT.size - count
+        if dropped <= 0:
+            return
+        events = self.rings[ident] = events[dropped * _EVENT.size :]
+        first = _EVENT.unpack_from(events)[0] if events else self.stopped
+        self.threads = [
+            thread._replace(lost=thread.lost + dropped, first=first) if thread.ident == ident else thread
+            for thread in self.threads
+        ]
 
     def events(self) -> Iterator[Event]:
         """All events in the order of time; of the same instant in the order of their thread."""

@@ -7,13 +7,12 @@ from types import FrameType, TracebackType
 from typing import TextIO
 
 import roamlet
-from roamlet import io
-from roamlet.core import _core, mark_service_thread, os_threads, outside_atomic
+from roamlet.core import _core, os_threads, outside_atomic
+from roamlet.diagnose import background
 from roamlet.diagnose.tracing import recording as recorded
 from roamlet.diagnose.tracing import writing
 from roamlet.diagnose.tracing.contexts import Watched
 from roamlet.diagnose.tracing.recording import Place, Recording, Sample
-from roamlet.io import _originals
 from roamlet.remote.base import observing
 
 EVENTS = 1 << 18
@@ -59,10 +58,13 @@ class Trace:
         assert watched is not None
         watched.end()
         names = recorded.thread_names()
-        names.pop(looker.ident, None)
         raw = _core.trace_stop()
         looker.stop()
         own = recorded.from_core(raw, "this process", os.getpid(), names)
+        for ident in list(own.rings):
+            # Those that take this trace, which are others after a fork.
+            if names.get(ident) == background.NAME or (ident not in names and not own.rings[ident]):
+                own.leave_out(ident)
         own.samples = looker.samples
         self.recordings = [own]
         own.spans, own.spans_lost = watched.spans, watched.lost
@@ -94,6 +96,8 @@ _taken: set[Trace] = set()
 def _forget_after_fork() -> None:
     """In a forked child: the trace is its parent's."""
     for trace in _taken:
+        assert trace._looker is not None
+        trace._looker.stop()
         trace._looker = trace._watched = None
         _core.trace_stop()
     _taken.clear()
@@ -110,29 +114,24 @@ class _Looker:
         self.samples: list[Sample] = []
         self._limit = int(hold * 1e9 * 0.6)  # looked at before it is over, so that each that is longer has a stack
         self._period = min(hold / 3, 0.05)
-        self._go_on = True
-        self.ident = 0
-        self._thread = io.start_thread(self._main, "roamlet-trace")
+        self._background = background.Background(self._look_again, self._period)
+        self._background.start()
 
     def stop(self) -> None:
-        self._go_on = False
-        outside_atomic(self._thread.join, (5.0,))
+        outside_atomic(self._background.stop)
 
-    def _main(self) -> None:
-        mark_service_thread()
-        self.ident = os_threads.get_ident()
-        while self._go_on and len(self.samples) < SAMPLES:
-            _originals.sleep(self._period)
-            held = _core.trace_held(self._limit)
-            if held:
-                self._look(held)
+    def _look_again(self) -> float | None:
+        held = _core.trace_held(self._limit)
+        if held:
+            self._look(held)
+        return self._period if len(self.samples) < SAMPLES else None
 
     def _look(self, held: list[tuple[int, int, int]]) -> None:
         frames = sys._current_frames()
         try:
             for ident, tasklet, since in held:
                 frame = frames.get(ident)
-                if frame is not None and ident != self.ident:
+                if frame is not None and ident != os_threads.get_ident():
                     self.samples.append(Sample(time.monotonic_ns(), ident, tasklet, since, stack_of(frame)))
         finally:
             frame = None

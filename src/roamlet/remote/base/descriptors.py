@@ -64,7 +64,14 @@ def _forget() -> None:
         with contextlib.suppress(OSError):  # the program has closed or replaced it
             os.close(fd)
     _ours.clear()
-    _lock.release()  # it belongs to this thread, which has forked
+    _release()
 
 
-os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_forget)
+def _release() -> None:
+    try:
+        _lock.release()  # it belongs to this thread, which has forked
+    except RuntimeError:  # another thread has imported this module while the fork began: it was not acquired
+        pass
+
+
+os.register_at_fork(before=_lock.acquire, after_in_parent=_release, after_in_child=_forget)

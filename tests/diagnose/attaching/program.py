@@ -1,0 +1,77 @@
+"""What is traced: run as `program.py NAME`, it prints its PID when it may be asked."""
+
+import json
+import os
+import re
+import signal
+import sys
+import time
+
+import roamlet
+from roamlet import diagnose, io
+
+
+def says(**facts):
+    print(json.dumps({"pid": os.getpid(), **facts}), flush=True)
+
+
+def exchange():
+    """Messages without end."""
+
+    def sends():
+        while True:
+            channel.send(1)
+            roamlet.sleep(0.002)
+
+    def receives():
+        while True:
+            channel.receive()
+
+    channel = roamlet.channel()
+    roamlet.spawn(sends)
+    roamlet.spawn(receives)
+
+
+def works():
+    exchange()
+    says()
+    roamlet.sleep(100)
+
+
+def sigpipe_ends_it():
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    works()
+
+
+def forks():
+    """For each byte of standard input it forks a child that says its PID and lives on."""
+    exchange()
+    says()
+    while True:
+        roamlet.sleep(0.02)
+        io.wait_readable(0)
+        os.read(0, 1)
+        pid = os.fork()
+        if pid == 0:
+            says(child=True)
+            roamlet.sleep(100)
+            os._exit(0)
+        says(forked=pid)
+
+
+def keeps_the_gil():
+    says()
+    re.match(r"(a+)+$", "a" * 60 + "b")
+
+
+def ends_when_told():
+    says()
+    sys.stdin.readline()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    if sys.argv[2:] != ["unprepared"]:
+        diagnose.enable(signal.SIGUSR2)
+    time.sleep(0)
+    globals()[sys.argv[1]]()
