@@ -20,6 +20,7 @@ from .files import measure as files
 from .io import measure as io
 from .libraries import measure as libraries
 from .remote_import import measure as remote_import
+from .seeing import measure as seeing
 from .snapshot import measure as snapshot
 from .start import measure as start
 from .stream import measure as stream
@@ -40,6 +41,7 @@ PARTS = {
     "libraries": libraries,
     "wsgi": wsgi,
     "snapshot": snapshot,
+    "seeing": seeing,
     "gil": gil,
     "server": server,
     "ansible": ansible,
@@ -54,7 +56,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "parts",
         nargs="*",
-        metavar="core|import|calls|stream|start|files|call_async|aio|threads|io|libraries|wsgi|snapshot|gil|server|ansible",
+        metavar="core|import|calls|stream|start|files|call_async|aio|threads|io|libraries|wsgi|snapshot|seeing|gil|server|ansible",
         help="what to measure; without any, everything but ansible, which takes root and more than an hour",
     )
     parser.add_argument(

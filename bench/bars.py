@@ -255,6 +255,18 @@ def through_a_file(run: dict[str, Any]) -> float:
     return float((taken["save"]["seconds"] + taken["restore"]["seconds"]) * 100_000 / run["snapshot"]["count"])
 
 
+def stopped_share(count: int) -> Callable[[dict[str, Any]], float]:
+    """What part of its time a busy process with so many tasklets is stopped by `roamlet top`, in percent."""
+
+    def value(run: dict[str, Any]) -> float:
+        share = run["seeing"]["looked_at"][str(count)]["share"]
+        if share is None:
+            raise KeyError("share")
+        return float(share * 100)
+
+    return value
+
+
 def travel(round_trip: int, figure: str, unit: float) -> Callable[[dict[str, Any]], float]:
     """A figure of what travels to a context at the end of such a line, in this unit."""
     return lambda run: float(run["snapshot"]["travel"][str(round_trip)][figure] / unit)
@@ -354,6 +366,10 @@ BARS = (
         for count in (10, 100)
         for peer, limit in (("gevent", 1.7), ("uvloop", 0.9))
         for rate in [http("alone", count, "per_cpu_s", "roamlet", peer)]
+    ),
+    *(
+        Bar("seeing", f"stopped by roamlet top, {count:,} tasklets", 1.0, "%", stopped_share(count))
+        for count in (2_000, 100_000)
     ),
     *(
         Bar("libraries", f"{title}, CPU, roamlet.patch / gevent", limit, RATIO, library(way))

@@ -60,6 +60,8 @@ rename, of
   writes the whole program into a .pyc, is not measured. Many chains: by the clock, with the garbage collector as it comes, one
   turn; the peak is that of the whole process, the chains themselves included. Travel: by the clock, the median; to a bare
   interpreter as above, which has had roamlet's core and the functions from an earlier one.
+- **Seeing**: wall time of a process in which two tasklets exchange messages at full speed and all others wait, in turns with
+  and without `roamlet top --json` on the other core; the stops are those that top reports, from its first look to its last.
 - **Ansible**: ansible-playbook with the default strategy, with Mitogen's, or with roamlet's connection, each with a new home
   folder, on servers of a lab: Debian in namespaces of this machine, which share its cores with the controller, so the walls of
   many hosts are those of CPU time. A ratio is the median of the rounds' own ratios. CPU time is that of control groups:

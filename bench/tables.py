@@ -49,6 +49,8 @@ def tables(run: dict[str, Any]) -> list[Table]:
         made.append(wsgi_table(run["wsgi"]))
     if "snapshot" in run:
         made += snapshot_tables(run["snapshot"])
+    if "seeing" in run:
+        made.append(seeing_table(run["seeing"]))
     if "ansible" in run:
         made += ansible.tables(run["ansible"])
     made.append(bar_table(run))
@@ -281,6 +283,28 @@ def stream_table(stream: dict[str, Any]) -> Table:
         slow = [number(stream["slow"].get(side, {}).get("above_start", 0) / 1e6) for side in sides]
         cells = [cell for one in slow for cell in (one, NONE)]
         table.rows.append(["taken slowly, MB above the start", *cells, *[NONE] * (1 + len(cpu))])
+    return table
+
+
+def seeing_table(seeing: dict[str, Any]) -> Table:
+    """One row for each number of tasklets."""
+    heads = [
+        "",
+        "messages a second",
+        "looked at",
+        "loss, %",
+        "a stop, ms",
+        "stopped, % of the time",
+        "longest pause, ms",
+    ]
+    table = Table("A busy process that `roamlet top` looks at once a second", heads)
+    for count, taken in seeing["looked_at"].items():
+        share, stop = (
+            None if taken[name] is None else taken[name] * factor for name, factor in (("share", 100), ("stop", 1e3))
+        )
+        row = [f"{int(count):,} tasklets", number(taken["alone_per_s"], 0), number(taken["watched_per_s"], 0)]
+        row += [number(taken["loss"] * 100, 2), number(stop, 1), number(share, 2), number(taken["longest"] * 1e3, 1)]
+        table.rows.append(row)
     return table
 
 
