@@ -76,6 +76,7 @@ NEIGHBOURS = ["--ignore", "tests/core/test_neighbours.py"]
 # A debug build of CPython 3.12 or later aborts where a suspended frame goes on after tracing was switched on or off: of the
 # frames that were begun before, it prepares those alone that a thread has on its stack. Release builds do not mind.
 TRACED_WHILE_SUSPENDED = [
+    "tests/core/test_debuggers.py",
     "tests/snapshot/test_tracing.py",
     "tests/core/test_preempt_others.py::test_a_trace_function_sees_what_it_would_see_without",
     "tests/core/test_preempt_others.py::test_a_trace_function_that_asks_for_opcodes_gets_them",

@@ -62,6 +62,8 @@ enum {
     SPECIAL_ATOMIC = 1, /* it is atomic: gives that up, and takes it back before it goes on */
     SPECIAL_TRACED = 2, /* it has trace functions of its own */
     SPECIAL_LOOP = 4,   /* an event loop runs in it: that of the thread, until it is switched away */
+    SPECIAL_IN_TRACE = 8, /* it was switched away inside a trace function */
+    SPECIAL_MUTED = 16,   /* it runs without being traced, because another one is suspended inside a trace function */
 };
 
 /* What a switch in this thread must be told to: scheduler_announce does it. */
@@ -69,6 +71,7 @@ enum {
     ATTEND_CALLBACK = 1, /* set_schedule_callback */
     ATTEND_WATCHDOG = 2, /* run() with a budget or slices */
     ATTEND_TRACE = 4,    /* the thread's `trace` */
+    ATTEND_DEBUGGER = 8, /* `in_trace` is not 0 */
 };
 
 struct Tasklet {
@@ -193,6 +196,7 @@ struct Scheduler {
     bool interrupt_pending; /* a soft interrupt waits for the next switch */
     bool meeting;         /* the switch under way is that of two tasklets meeting at a channel */
     PyObject *tracing[2]; /* the thread's own trace and profile functions, while a tasklet has put its in their place */
+    int in_trace;         /* suspended tasklets that are inside a trace function */
     Preempt preempt;
     int origins;          /* how much of their origin coroutines remember in tasklets without an event loop */
 

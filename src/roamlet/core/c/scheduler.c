@@ -106,7 +106,7 @@ scheduler_announce(Scheduler *scheduler, Tasklet *from, Tasklet *to)
 static inline __attribute__((always_inline)) bool
 departure_matters(Scheduler *scheduler, Tasklet *from)
 {
-    return (scheduler->attention | from->special) != 0 || tstate_loop(scheduler->tstate) != 0;
+    return ((unsigned)(scheduler->attention | from->special) | (unsigned)scheduler->tstate->tracing) != 0 || tstate_loop(scheduler->tstate) != 0;
 }
 
 static void watchdog_redirects(Scheduler *scheduler, Tasklet *from);
@@ -137,6 +137,8 @@ scheduler_departs(Scheduler *scheduler, Tasklet *from, Tasklet *to)
         scheduler->meeting = false;
         trace_departs(scheduler, from, to, meeting);
     }
+    if (to != from)
+        tracing_suspends(scheduler, from);
     return to;
 }
 
@@ -156,6 +158,8 @@ tasklet_returns(Tasklet *tasklet)
     if (scheduler->attention & ATTEND_WATCHDOG)
         preempt_resumed(scheduler);
     scheduler->announcing = false;
+    if ((scheduler->attention & ATTEND_DEBUGGER) != 0)
+        tracing_resumes(scheduler, tasklet);
 }
 
 /* The current tasklet has set its own tempval while it ran, which only run() and switch() return: what suspends it now has

@@ -54,6 +54,42 @@ tracing_leaves(Tasklet *tasklet)
     error_restore(raised);
 }
 
+/* CPython traces nothing while a trace function runs in a thread. One that switches, as what is typed at a debugger's prompt may, is still
+   in the middle when another tasklet runs: that one is not traced either, or a second prompt would come up in the first one's. So it is
+   for callbacks of sys.monitoring, which CPython counts as it does trace functions. A run() with a budget or slices sees by the same events
+   what its tasklets do: then they are traced all the same. The two below are called around a switch. */
+static void
+tracing_suspends(Scheduler *scheduler, Tasklet *from)
+{
+    PyThreadState *tstate = scheduler->tstate;
+    if (from->special & SPECIAL_MUTED) {
+        from->special &= (uint8_t)~SPECIAL_MUTED;
+        tstate->tracing--;
+    }
+    if (tstate->tracing > 0 && from->state == TASKLET_STARTED) {
+        from->special |= SPECIAL_IN_TRACE;
+        scheduler->in_trace++;
+        scheduler->attention |= ATTEND_DEBUGGER;
+    }
+}
+
+static void
+tracing_resumes(Scheduler *scheduler, Tasklet *tasklet)
+{
+    PyThreadState *tstate = scheduler->tstate;
+    if (tasklet->special & SPECIAL_IN_TRACE) {
+        tasklet->special &= (uint8_t)~SPECIAL_IN_TRACE;
+        if (--scheduler->in_trace == 0)
+            scheduler->attention &= (uint8_t)~ATTEND_DEBUGGER;
+    } else if (tstate->tracing == 0 && (scheduler->attention & ATTEND_WATCHDOG) == 0) {
+        tasklet->special |= SPECIAL_MUTED;
+        tstate->tracing++;
+#if ROAMLET_VERSION_KNOWN
+        version_resumed(tstate);
+#endif
+    }
+}
+
 /* A new reference to the function that traces or profiles the tasklet. */
 static PyObject *
 tracing_get(Tasklet *tasklet, bool profile)

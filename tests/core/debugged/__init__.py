@@ -1,0 +1,1 @@
+"""Programs with tasklets, for debuggers."""
