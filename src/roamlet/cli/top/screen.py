@@ -40,6 +40,7 @@ def show(board: Board, looks: Looks, *, only: Key | None) -> None:
 
 def _draw(view: View, board: Board, terminal: Terminal, pressed: "roamlet.channel[bytes]") -> int:
     """The signal that ends it; 0: the user does."""
+    shown: object = None
     while not view.leave:
         while terminal.caught:
             number = terminal.caught.pop(0)
@@ -47,8 +48,12 @@ def _draw(view: View, board: Board, terminal: Terminal, pressed: "roamlet.channe
                 return number
             if number == signal.SIGTSTP:
                 terminal.suspend()
+                shown = None
         width, height = terminal.size
-        terminal.draw(view.lines(board, width, height, time.strftime("%H:%M:%S")))
+        lines = view.lines(board, width, height, time.strftime("%H:%M:%S"))
+        if (lines, width) != shown:
+            terminal.draw(lines)
+            shown = lines, width
         try:
             _, data = roamlet.select(pressed, timeout=TURN)
         except TimeoutError:
