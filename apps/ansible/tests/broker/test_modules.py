@@ -18,7 +18,7 @@ from roamlet_ansible.broker.session import Session
 from roamlet_ansible.broker.zygotes import Payload
 from roamlet_ansible.cores.ansiballz import packed_files
 from roamlet_ansible.cores.packed import Keeper
-from roamlet_ansible.host import bootstrap, zygote_source
+from roamlet_ansible.host import bootstrap
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -54,7 +54,7 @@ class Worker:
         self._nonce += 1
         nonce = f"n{self._nonce}"
         words = {"fqn": "ansible.modules.probe", "name": "probe", "profile": None, "shape": "2.16"}
-        python = shlex.join([sys.executable, "-c", bootstrap(len(zygote_source()), nonce)])
+        python = shlex.join([sys.executable, "-c", bootstrap(nonce)])
         answer, _ = self.ask(
             b'{"path": "%s"}' % str(self.file).encode(),
             do="module",

@@ -65,16 +65,22 @@ class Zygote:
     """Speaks to one zygote; close() ends it."""
 
     def __init__(
-        self, python: str, *, env: dict[str, str] | None = None, cwd: str | None = None, wrap: Any = None
+        self,
+        python: str,
+        *,
+        env: dict[str, str] | None = None,
+        cwd: str | None = None,
+        wrap: Any = None,
+        source: bytes | None = None,
     ) -> None:
-        command = [python, "-c", host.bootstrap(len(SOURCE), NONCE)]
+        command = [python, "-c", host.bootstrap(NONCE)]
         self.process = subprocess.Popen(
             wrap(command) if wrap else command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env=env, cwd=cwd, bufsize=0,
         )  # fmt: skip
         self.pending = b""
         assert self.line() == f"ROAMLET-BOOT {NONCE}"
-        self.process.stdin.write(SOURCE)
+        self.process.stdin.write(SOURCE if source is None else source)
         word, nonce, facts = self.line().split(" ", 2)
         assert (word, nonce) == ("ROAMLET-ZYGOTE", NONCE)
         self.facts = json.loads(facts)

@@ -14,7 +14,7 @@ sys.path.insert(0, {folder!r})
 from host import bootstrap, runner, zygote_source
 source = zygote_source()
 nonce = 'n0nce'
-command = "%s -c '%s'" % (sys.executable, bootstrap(len(source), nonce))
+command = "%s -c '%s'" % (sys.executable, bootstrap(nonce))
 def digest(data):
     return hashlib.sha256(data).hexdigest()
 def module(text):

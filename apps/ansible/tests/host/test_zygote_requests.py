@@ -1,5 +1,6 @@
 """What a zygote answers, and what its children share: requests, payloads, changes on the target, faults."""
 
+import importlib.util
 import json
 import marshal
 import os
@@ -93,7 +94,7 @@ def test_code_of_the_same_python_saves_compiling_it(own):
     files = payload("import sys\nsys.stdout.write(sys._getframe().f_code.co_filename)\nsys.exit(TWO)\n")
     source = files["ansible/modules/probe.py"]
     changed = source.replace(b"TWO", b"2  ")
-    code = marshal.dumps(compile(changed, "ansible/modules/probe.py", "exec"))
+    code = zlib.compress(marshal.dumps(compile(changed, "ansible/modules/probe.py", "exec")))
     number = own.start(files)
     assert own.result(number)[0] == 1  # there is no TWO: the source was compiled
     other = payload("import sys\nsys.stdout.write(sys._getframe().f_code.co_filename)\nsys.exit(THREE)\n")
@@ -102,7 +103,8 @@ def test_code_of_the_same_python_saves_compiling_it(own):
     header = {
         "do": "run", "payload": "p", "fqn": "ansible.modules.probe", "name": "probe", "shape": "2.16", "params": len(text),
         "definition": [[path, digest(data)] for path, data in other.items()],
-        "files": [[digest(source), len(source), "source"], [digest(source), len(code), "code"]],
+        "files": [[digest(source), len(source), "source"], [digest(source), len(code), "code/zlib"]],
+        "magic": own.facts["magic"],
     }  # fmt: skip
     rc, out, _ = own.result(own.send(header, text + source + code))
     assert rc == 2
@@ -114,14 +116,110 @@ def test_damaged_code_is_not_used(own):
     files = payload(source.decode())
     others = {digest(data): data for data in files.values()}
     text = b"{}"
-    for number, code in enumerate((b"", b"nonsense", marshal.dumps(17), marshal.dumps(compile("", "x", "exec"))[:20])):
+    damaged = b"nonsense", marshal.dumps(17), marshal.dumps(compile("", "x", "exec"))[:20]
+    for number, code in enumerate((b"", *damaged, *map(zlib.compress, (b"", *damaged)))):
         header = {
             "do": "run", "payload": f"p{number}", "fqn": "ansible.modules.probe", "name": "probe", "shape": "2.16",
             "params": len(text), "definition": [[path, digest(data)] for path, data in files.items()],
-            "files": [[sha, len(data), "source"] for sha, data in others.items()] + [[digest(source), len(code), "code"]],
+            "files": [[sha, len(data), "source"] for sha, data in others.items()] + [[digest(source), len(code), "code/zlib"]],
         }  # fmt: skip
         with Zygote(sys.executable) as one:
+            header["magic"] = one.facts["magic"]
             assert one.result(one.send(header, text + b"".join(others.values()) + code))[0] == 3
+
+
+@pytest.mark.parametrize("optimized", [False, True])
+def test_code_for_another_interpreter_is_not_used(optimized):
+    source = b"import sys\nsys.exit(3)\n"
+    files = payload(source.decode())
+    code = zlib.compress(marshal.dumps(compile(b"import sys\nsys.exit(4)\n", "x", "exec")))
+    header = {
+        "do": "run", "payload": "p", "fqn": "ansible.modules.probe", "name": "probe", "shape": "2.16", "params": 2,
+        "definition": [[path, digest(data)] for path, data in files.items()],
+        "files": [[digest(data), len(data), "source"] for data in files.values()] + [[digest(source), len(code), "code/zlib"]],
+    }  # fmt: skip
+    with Zygote(sys.executable, env={**os.environ, **({"PYTHONOPTIMIZE": "1"} if optimized else {})}) as one:
+        header["magic"] = one.facts["magic"] if optimized else "00000000"
+        assert one.result(one.send(header, b"{}" + b"".join(files.values()) + code))[0] == 3
+
+
+def test_code_of_the_zygote_itself_is_used_by_its_own_version_only():
+    text = host.zygote_text()
+    other = text.replace(b'"cwd": self.cwd,', b'"cwd": "from code",')
+    assert other != text
+    code = zlib.compress(marshal.dumps(compile(other, "<roamlet zygote>", "exec", 0, True)))
+    magic = importlib.util.MAGIC_NUMBER
+    cases = [
+        (code, magic, {}),
+        (code, b"\0\0\0\0", {}),
+        (code, magic, {"PYTHONOPTIMIZE": "1"}),
+        (b"damaged", magic, {}),
+    ]
+    for given, number, variables in cases:
+        source = host.zygote_source(given, number)
+        with Zygote(sys.executable, env={**os.environ, **variables}, source=source) as one:
+            assert one.facts["cwd"] == ("from code" if (given, number, variables) == cases[0] else os.getcwd())
+            assert one.run("import sys\nsys.exit(3)\n")[0] == 3
+
+
+HOOKS = """
+import json, os, posix, random, sys, threading
+from ansible.module_utils import basic
+drawn = random.getstate()[1][-1]
+if hasattr(os, 'register_at_fork'):
+    os.register_at_fork(after_in_child=lambda: os.write(1, b'hook '))
+state = random.random()
+pid = os.fork()
+if not pid:
+    os.write(1, ('%s %s\\n' % (random.getstate()[1][-1], threading.current_thread() is threading.main_thread())).encode())
+    os._exit(0)
+os.waitpid(pid, 0)
+ident = getattr(threading.main_thread(), 'native_id', os.getpid())
+basic.leave(state=state, drawn=drawn, threads=threading.active_count(), same=ident == os.getpid(),
+            own=getattr(os, 'register_at_fork', None) is getattr(posix, 'register_at_fork', None))
+"""
+SEEDED = 624  # the place in the state of random after it was seeded, and before a number was drawn
+
+
+def test_what_modules_see_of_the_fork_is_what_a_new_interpreter_has():
+    for python in [PYTHONS[name] for name in SOME if name != "2.7"] + [sys.executable]:
+        hooks = python_version(python) >= (3, 7)
+        with Zygote(python) as one:
+            states = set()
+            for _ in range(3):
+                rc, out, err = one.run(HOOKS, preload=PRELOAD)
+                assert (rc, err) == (0, b"")
+                first, second = out.decode().splitlines()
+                assert first == (f"hook {SEEDED} True" if hooks else "2 True")
+                found = json.loads(second)
+                states.add(found.pop("state"))
+                assert found == {"drawn": SEEDED, "threads": 1, "same": True, "own": True}
+            assert len(states) == 3
+
+
+def python_version(python):
+    text = subprocess.run(
+        [python, "-c", "import sys; print(*sys.version_info[:2])"], capture_output=True, text=True, check=True
+    )
+    return tuple(map(int, text.stdout.split()))
+
+
+def test_the_locale_of_a_module_is_that_of_a_new_interpreter(own):
+    look = """
+import json, locale, sys
+from ansible.module_utils import basic
+before = locale.setlocale(locale.LC_ALL, None)
+basic.leave(before=before, after=locale.setlocale(locale.LC_ALL, ''))
+"""
+    environment = {**os.environ, "LC_ALL": "", "LANG": "C.UTF-8", "LC_TIME": "C"}
+    code = "import locale; print(locale.setlocale(locale.LC_ALL, None)); print(locale.setlocale(locale.LC_ALL, ''))"
+    plain = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    with Zygote(sys.executable, env=environment) as one:
+        for _ in range(2):
+            rc, out, _ = one.run(look, preload=PRELOAD)
+            assert rc == 0
+            found = json.loads(out)
+            assert [found["before"], found["after"]] == plain.stdout.splitlines()
 
 
 def test_other_contents_under_a_loaded_name(zygote):
@@ -376,8 +474,9 @@ def elsewhere(tmp_path, monkeypatch):
     (etc / "pam.d").mkdir()
     for name in ("passwd", "group", "environment", "security/limits.conf", "pam.d/sshd", "ld.so.cache"):
         (etc / name).write_text("")
-    changed = driver.SOURCE.replace(b"/etc/", f"{etc}/".encode())
-    monkeypatch.setattr(driver, "SOURCE", changed)
+    changed = host.zygote_text().replace(b"/etc/", f"{etc}/".encode())
+    monkeypatch.setattr(host, "zygote_text", lambda: changed)
+    monkeypatch.setattr(driver, "SOURCE", host.zygote_source())
     return etc
 
 
@@ -469,10 +568,10 @@ def test_nothing_is_inherited_but_the_three_streams(zygote):
 
 
 def test_the_bootstrap_leaves_every_shell_nothing_to_do():
-    text = host.bootstrap(12345, "abc123")
+    text = host.bootstrap("abc123")
     assert not set(text) & set("'\\$!`\n")
     with pytest.raises(ValueError, match="letters and digits"):
-        host.bootstrap(1, "a'b")
+        host.bootstrap("a'b")
 
 
 @pytest.mark.parametrize("python", SOME)
@@ -480,7 +579,7 @@ def test_a_terminal(python):
     import pty
 
     ours, theirs = pty.openpty()
-    command = [PYTHONS[python], "-c", host.bootstrap(len(driver.SOURCE), NONCE)]
+    command = [PYTHONS[python], "-c", host.bootstrap(NONCE)]
     process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL, start_new_session=True)
     os.close(theirs)
     try:

@@ -11,6 +11,7 @@ from roamlet.remote import ConnectError, Context, NoPython, PythonTooOld, Remote
 from roamlet_ansible.cores.packed import Keeper
 from roamlet_ansible.host import runner
 
+from .bytecode import Bytecode
 from .opening import open_context as _open
 from .zygotes import Payload, Zygote
 
@@ -189,6 +190,7 @@ class Hosts:
 
     def __init__(self, packed: Keeper) -> None:
         self.packed = packed
+        self.bytecode = Bytecode()
         self.spawn: Callable[..., Any] = roamlet.spawn  # of work that no request waits for, and that raises nothing
         self._hosts: dict[str, Host] = {}
         self.payloads: dict[str, Payload] = {}
@@ -209,6 +211,7 @@ class Hosts:
     def close(self) -> None:
         for host in self._hosts.values():
             host.close()
+        self.bytecode.close()
 
 
 def _way(target: dict[str, Any], hosts: Hosts) -> tuple[Host, Context] | None:

@@ -1,5 +1,6 @@
 """The requests of one worker: each is carried out in the context of its host, as often as that is safe."""
 
+import hashlib
 import re
 import secrets
 from collections.abc import Callable, Sequence
@@ -8,7 +9,7 @@ from typing import Any, TypeVar
 
 from roamlet.remote import Chain, Context, RemoteCall, RemoteError
 from roamlet_ansible.cores import ansiballz
-from roamlet_ansible.host import runner, zygote_source
+from roamlet_ansible.host import runner, zygote_source, zygote_text
 
 from . import protocol
 from .hosts import Ahead, Host, Hosts
@@ -334,7 +335,8 @@ class Session:
             if answer is None:
                 if changes_accounts:
                     self._leave_accounts(host, header["zygote"])
-                arguments = (header["zygote"], *request_of(known, payload, header, blobs[0]), self._token)
+                request = request_of(known, payload, header, blobs[0], context.facts, self._hosts.bytecode)
+                arguments = (header["zygote"], *request, self._token)
                 answer = self._call(host, runner.run_module, arguments)
             if not isinstance(answer, dict):
                 known.files.update(payload.files)
@@ -377,10 +379,15 @@ class Session:
             return None, None
         try:
             key, nonce = header["zygote"], header["nonce"]
-            arguments = (key, header["start"], header["tty"], zygote_source(), nonce, WAIT)
+            facts, bytecode = self._opened(host).facts, self._hosts.bytecode
+            text = zygote_text()
+            digest = hashlib.sha256(text).hexdigest()
+            code = bytecode.of(facts, {digest: text}).get(digest)
+            source = zygote_source() if code is None else zygote_source(code, facts.magic)
+            arguments = (key, header["start"], header["tty"], source, nonce, WAIT)
             then = None
             if module is not None:
-                request = request_of(known, module[0], header, module[1])
+                request = request_of(known, module[0], header, module[1], facts, bytecode)
                 then = runner.run_in_new_zygote, (key, nonce, *request, self._token)
             done, following = self._sent_in_order(host, runner.open_zygote, arguments, then)
             return self._state_of_zygote(done["result"]), following

@@ -4,9 +4,11 @@ import hashlib
 import json
 
 from roamlet import sync
+from roamlet.remote import Facts
 from roamlet_ansible.cores import installed
 
 from . import protocol
+from .bytecode import Bytecode
 
 
 class Zygote:
@@ -36,27 +38,40 @@ class Payload:
             digest: ("source", source) if deflated is None else ("source/deflate", deflated)
             for (_, digest), (source, deflated) in zip(self.definition, packed.values(), strict=True)
         }
+        self.sources = {digest: files[path] for path, digest in self.definition}
         # Not those of facts: setup alone has most of them, and each fork would copy pages that they are on.
         self.preload = [
             path[:-3].replace("/", ".").removesuffix(".__init__")
             for path, source in files.items()
-            if path.startswith("ansible/module_utils/")
+            if path.startswith(("ansible/module_utils/", "ansible/modules/__init__."))
             and not path.startswith("ansible/module_utils/facts/")
             and path.endswith(".py")
             and installed.core_file(path, source)
         ]
 
 
-def request_of(known: Zygote, payload: Payload, header: protocol.Header, params: bytes) -> tuple[bytes, bytes]:
-    """The header and the body of a request to a zygote, with what it lacks of the payload."""
+def request_of(
+    known: Zygote, payload: Payload, header: protocol.Header, params: bytes, facts: Facts, bytecode: Bytecode
+) -> tuple[bytes, bytes]:
+    """The header and the body of a request to a zygote, with what it lacks of the payload.
+
+    `facts` are those of its context's Python: the code that is sent along is for that one, and another one takes the sources.
+    """
     run = dict(header["run"], do="run", environment=header["environment"], params=len(params))
     body = [params]
     if run["payload"] not in known.payloads:
         run["definition"] = payload.definition
         run["preload"] = payload.preload
         run["files"] = []
-        for digest, (kind, data) in payload.files.items():
-            if digest not in known.files:
-                run["files"].append((digest, len(data), kind))
-                body.append(data)
+        lacking = {digest: source for digest, source in payload.sources.items() if digest not in known.files}
+        code = bytecode.of(facts, lacking)
+        if code:
+            run["magic"] = facts.magic.hex()
+        for digest in lacking:
+            kind, data = payload.files[digest]
+            run["files"].append((digest, len(data), kind))
+            body.append(data)
+            if digest in code:
+                run["files"].append((digest, len(code[digest]), "code/zlib"))
+                body.append(code[digest])
     return json.dumps(run).encode(), b"".join(body)

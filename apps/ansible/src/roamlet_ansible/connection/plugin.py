@@ -266,10 +266,10 @@ class RoamletConnection(Stacked):
 
     def _start_of_zygote(self, command: plain.Command, become: Any) -> dict[str, Any]:
         from roamlet_ansible.cores import commands  # see the top
-        from roamlet_ansible.host import bootstrap, zygote_source
+        from roamlet_ansible.host import bootstrap
 
         nonce = secrets.token_hex(8)
-        start = commands.zygote_command(command, bootstrap(len(zygote_source()), nonce))
+        start = commands.zygote_command(command, bootstrap(nonce))
         return {
             "start": f"cd {shlex.quote(folder)} && {start}" if (folder := self.starts_in()) else start,
             "tty": command.escalation is not None and bool(become.require_tty),

@@ -97,11 +97,11 @@ def restore(run: str) -> None:
             return
         put: list[str] = []
         kept = folder / of_now
-        if not others() and _private(folder) and _private(kept):
+        if not others() and private(folder) and private(kept):
             into = Path(run, OF_RUN)
             into.mkdir(exist_ok=True)
             for name in sorted(os.listdir(kept))[:MOST_FILES]:
-                data = _whole(kept / name)
+                data = whole(kept / name)
                 if data is not None and _put(into / name, data):
                     put.append(name)
             os.utime(kept)  # the installations that were used last are kept
@@ -174,13 +174,13 @@ class Keeper:
                 return
             folder.mkdir(0o700, parents=True, exist_ok=True)
             kept = folder / of_run
-            if not _private(folder):
+            if not private(folder):
                 return
             kept.mkdir(0o700, exist_ok=True)
             room = MOST_FILES - len(os.listdir(kept))
-            if _private(kept):
+            if private(kept):
                 for name, data in list(files.items())[: max(0, room)]:
-                    _replace(kept / name, hashlib.sha256(data).digest() + data)
+                    replace(kept / name, hashlib.sha256(data).digest() + data)
             _forget(folder)
 
 
@@ -194,7 +194,7 @@ def _forget(folder: Path) -> None:
 # --- Files ------------------------------------------------------------------------------------------------------------
 
 
-def _private(folder: Path) -> bool:
+def private(folder: Path) -> bool:
     """Whether it is a folder of this account that no other one can write in, or look into."""
     try:
         status = os.lstat(folder)
@@ -203,7 +203,7 @@ def _private(folder: Path) -> bool:
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
 
 
-def _whole(path: Path) -> bytes | None:
+def whole(path: Path, largest: int = LARGEST) -> bytes | None:
     """What was kept in a file of this account; None if it is damaged, or was written by another one."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -214,7 +214,7 @@ def _whole(path: Path) -> bytes | None:
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
             return None
         with open(descriptor, "rb", closefd=False) as file:
-            data = file.read(LARGEST + 32)
+            data = file.read(largest + 32)
     finally:
         os.close(descriptor)
     return data[32:] if len(data) > 32 and hashlib.sha256(data[32:]).digest() == data[:32] else None
@@ -233,7 +233,8 @@ def _put(path: Path, data: bytes) -> bool:
     return True
 
 
-def _replace(path: Path, data: bytes) -> None:
+def replace(path: Path, data: bytes) -> None:
+    """Write a file of this account, 0600, that is never seen in part. Raises OSError."""
     part = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
@@ -254,4 +255,4 @@ def _note(run: str) -> dict[str, Any] | None:
 
 
 def _write_note(run: str, note: dict[str, Any]) -> None:
-    _replace(Path(run, NOTE), json.dumps(note).encode())
+    replace(Path(run, NOTE), json.dumps(note).encode())

@@ -700,7 +700,7 @@ _opening = {}  # token -> Opening
 
 
 def open_zygote(key, command, tty, source, nonce, wait=10.0, quiet=0.05):
-    """Start a zygote by a command line that contains bootstrap(len(source), nonce) of this package, under `key`.
+    """Start a zygote by a command line that contains bootstrap(nonce) of this package, under `key`.
 
     Returns {"ready": facts}, or {"token", "out", "err", "rc"} where it is not ready yet: it may be asking for something,
     which resume_zygote() answers; rc is not None when it has ended. `wait`: seconds at most; `quiet`: seconds without

@@ -10,23 +10,41 @@ reset. What a child writes goes through pipes that are read while it runs. Its a
 a process that it left behind holds the pipes; that one gets SIGPIPE when it writes later, as after the end of a session.
 """
 
+import os
+import sys
+
+REGISTER = getattr(os, "register_at_fork", None)
+UNNEEDED = []  # calls of os.register_at_fork() that were not made
+
+
+def register_at_fork(**hooks):
+    """os.register_at_fork() while the zygote imports: without the hooks that cost each child 200 pages for nothing.
+
+    Those of threading and logging replace locks that another thread may have held, and there was none; what random does is
+    done by forget_caches(). A child registers them for its own forks. All other hooks are registered.
+    """
+    if all(getattr(hook, "__module__", None) in ("threading", "logging", "random") for hook in hooks.values()):
+        UNNEEDED.append(hooks)
+    else:
+        REGISTER(**hooks)
+
+
+if REGISTER is not None and sys.version_info < (3, 13):  # then threads have handles, which this file does not know
+    os.register_at_fork = register_at_fork
+
+import base64
 import errno
 import gc
 import json
 import marshal
-import os
 import random
+import runpy
 import select
+import shutil
 import signal
 import struct
-import sys
-import time
-
-import base64  # isort: skip
-import runpy
-import shutil
 import tempfile
-import zipfile
+import time
 import zlib
 
 from roamlet_ansible.host.accounts import Watched, account_files  # the text of that file, where this one runs
@@ -98,6 +116,8 @@ class Archive(object):
         self.move_loaded()
         folder = os.path.dirname(self.root)
         os.mkdir(folder, 0o700)
+        import zipfile  # only for a respawn: it takes a quarter of the zygote's start
+
         # Stock's wrapper gives all other interpreters that start with this zip on their path the same first entry.
         customize = 'import sys\nsys.path.insert(0, "%s")\n' % self.root
         archive = zipfile.ZipFile(self.root, "w", zipfile.ZIP_DEFLATED)
@@ -372,10 +392,17 @@ def before(module, names, act):
 class Blob(object):
     """One file of payloads: its source, and its code once that was compiled or came along."""
 
-    __slots__ = ("code", "marshalled", "source")
+    __slots__ = ("code", "marshalled", "packed")
 
     def __init__(self):
-        self.source = self.code = self.marshalled = None
+        self.packed = self.code = self.marshalled = (
+            None  # packed: (the source as it came, the window of its compression)
+        )
+
+    @property
+    def source(self):
+        data, window = self.packed
+        return zlib.decompress(data, window) if window else data
 
     def code_for(self, path, root):
         """The code, whose file name is the file's place in the payload's zip."""
@@ -383,8 +410,8 @@ class Blob(object):
         code = self.code
         if code is None and self.marshalled is not None:
             try:
-                code = marshal.loads(self.marshalled)
-            except (EOFError, ValueError, TypeError):
+                code = marshal.loads(zlib.decompress(self.marshalled))
+            except (EOFError, ValueError, TypeError, zlib.error):
                 code = None  # damaged: the source is there
             self.marshalled = None
             if not isinstance(code, type(native.__code__)):
@@ -425,11 +452,15 @@ class Payload(object):
 # --- Freshness -------------------------------------------------------------------------------------------------------
 
 OF_PYTHON = """/etc/ld.so.cache /etc/os-release /usr/lib/os-release /etc/ssl/openssl.cnf /usr/lib/ssl/openssl.cnf
-/etc/pki/tls/openssl.cnf""".split()
+/etc/pki/tls/openssl.cnf /usr/lib/locale/locale-archive /usr/lib/locale""".split()
 
 
 def python_files():
     paths = list(OF_PYTHON)
+    try:
+        paths.extend(os.path.join(paths[-1], name) for name in sorted(os.listdir(paths[-1]))[:64])
+    except OSError:
+        pass  # another C library
     folders = [path for path in sys.path if path]
     site = sys.modules.get("site")
     if getattr(site, "ENABLE_USER_SITE", None):
@@ -518,8 +549,27 @@ def forget_caches():
     linecache = sys.modules.get("linecache")
     if linecache is not None:
         linecache.clearcache()
-    if not hasattr(os, "register_at_fork"):  # Python 3.7 seeds it again in every fork
+    # Python 3.7 seeds it again in every fork, by a hook.
+    if REGISTER is None:
         random.seed()
+    elif UNNEEDED:
+        super(random.Random, random._inst).seed()
+
+
+def settle_threads():
+    """What Python does after a fork where threads may have been, if it was not left out, and what it forgets to do."""
+    threading = sys.modules.get("threading")
+    if UNNEEDED and threading is not None and len(threading._active) != 1:  # a module that was loaded has started one
+        for hooks in UNNEEDED:
+            if "after_in_child" in hooks:
+                hooks["after_in_child"]()
+    if REGISTER is not None:
+        os.register_at_fork = REGISTER
+        for hooks in UNNEEDED:
+            REGISTER(**hooks)
+    main = getattr(threading, "_main_thread", None)
+    if hasattr(main, "_native_id"):
+        main._native_id = os.getpid()
 
 
 def temporary_folder():
@@ -538,6 +588,7 @@ KEPT = []  # modules that were taken away: Python 2 would clear the globals of f
 def choose(zygote, payload, archive, root):
     """Leave of the modules that were loaded before the fork those that this payload has."""
     archive.root = root
+    KEPT.append((archive.files, archive.folders))  # to free them would copy the pages of all that they have
     drop, conflict = zygote.plan_for(payload)
     if conflict:
         drop = [name for name in list(sys.modules) if name.partition(".")[0] in ("ansible", "ansible_collections")]
@@ -697,9 +748,10 @@ def fresh_streams():
 
 def child(zygote, request, payload, root, out, err):
     """The forked process, from its first step to its exit status."""
+    settle_threads()
     os.setsid()
     signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    set_handler(signal.SIGCHLD, DEFAULT_ACTION)
     reading, writing = os.pipe()
     os.close(writing)  # standard input is a pipe at its end, as stock's is after the script
     os.dup2(reading, 0)
@@ -750,6 +802,12 @@ def child(zygote, request, payload, root, out, err):
 
 
 gc_was_on = gc.isenabled()
+try:
+    # Without the enumerations that are made of what it returns.
+    from _signal import SIG_DFL as DEFAULT_ACTION
+    from _signal import signal as set_handler
+except ImportError:
+    DEFAULT_ACTION, set_handler = signal.SIG_DFL, signal.signal
 
 # --- The zygote ------------------------------------------------------------------------------------------------------
 
@@ -775,8 +833,10 @@ class Zygote(object):
         self.home = os.path.expanduser("~")
         self.account = Watched(account_files(self.home))
         self.python = Watched(python_files())
+        magic = importlib.util.MAGIC_NUMBER if PY3 else imp.get_magic()
+        self.magic = base64.b16encode(magic).decode("ascii").lower()
         self.blobs = {}
-        self.stored = 0  # bytes of their sources
+        self.stored = 0  # bytes of their sources, as they came
         self.payloads = {}
         self.turn = 0
         self.outdated = None
@@ -829,7 +889,6 @@ class Zygote(object):
         self.cwd, self.cwd_id = cwd, here
 
     def facts(self):
-        magic = importlib.util.MAGIC_NUMBER if PY3 else imp.get_magic()
         return {
             "pid": os.getpid(),
             "uid": os.getuid(),
@@ -838,7 +897,7 @@ class Zygote(object):
             "cwd": self.cwd,  # None: one that the account cannot enter again
             "umask": self.umask,
             "version": list(sys.version_info[:3]),
-            "magic": base64.b16encode(magic).decode("ascii").lower(),
+            "magic": self.magic,
             "executable": sys.executable,
         }
 
@@ -1010,8 +1069,10 @@ class Zygote(object):
             return {"n": number, "stale": why}
         size = header["params"]
         params = body[:size]
+        same = fix_filename is not None and header.get("magic") == self.magic and not sys.flags.optimize
         for sha, length, kind in header.get("files") or ():
-            self.add(native(sha), body[size : size + length], kind)
+            if same or not kind.startswith("code"):
+                self.add(native(sha), body[size : size + length], kind)
             size += length
         name = native(header["payload"])
         if header.get("definition") is not None:
@@ -1038,20 +1099,19 @@ class Zygote(object):
 
     def missing(self, payload):
         blobs = self.blobs
-        return sorted(sha for sha in set(payload.files.values()) if sha not in blobs or blobs[sha].source is None)
+        return sorted(sha for sha in set(payload.files.values()) if sha not in blobs or blobs[sha].packed is None)
 
     def add(self, sha, data, kind):
         blob = self.blobs.get(sha)
         if blob is None:
             blob = self.blobs[sha] = Blob()
         kind, _, packed = kind.partition("/")
-        if packed:
-            data = zlib.decompress(data, -15 if packed == "deflate" else 15)
-        if kind == "source":
-            self.stored += len(data) - len(blob.source or b"")
-            blob.source = data
-        elif blob.code is None:
-            blob.marshalled = data
+        if kind == "code":
+            if blob.code is None:
+                blob.marshalled = data
+        elif blob.packed is None:
+            blob.packed = data, {"": 0, "deflate": -15, "zlib": 15}[packed]
+            self.stored += len(data)
 
     def forget(self):
         """Bound what is stored: the payloads that were used least recently go, and the files of none."""
@@ -1069,7 +1129,7 @@ class Zygote(object):
             used.update(payload.files.values())
         for sha in list(self.blobs):
             if sha not in used:
-                self.stored -= len(self.blobs.pop(sha).source or b"")
+                self.stored -= len((self.blobs.pop(sha).packed or (b"",))[0])
 
     def prepare(self, payload, names):
         """Import what may be imported before the fork, and compile the rest once."""
@@ -1098,6 +1158,8 @@ class Zygote(object):
                 except (SyntaxError, ValueError, TypeError):
                     continue  # the child that imports it says so
             self.plan_for(payload)
+            if wanted:
+                warm_up()
             if wanted or hasattr(gc, "freeze"):
                 gc.collect()
             if hasattr(gc, "freeze"):
@@ -1189,6 +1251,28 @@ class Zygote(object):
             run.pipes[descriptor] = pieces
             self.pipes[descriptor] = run
             self.poll.register(descriptor, select.POLLIN)
+
+
+def warm_up():
+    """Have done before the fork what nearly all modules do, and what cannot be seen from outside but by the time that it takes."""
+    if not PY3:
+        return
+    import collections.abc  # loaded by what core's own files import
+    import locale
+
+    # glibc stores what it has read of locales, and its files are watched. This process's own locale is as it was.
+    now = locale.setlocale(locale.LC_ALL, None)
+    try:
+        locale.setlocale(locale.LC_ALL, "")
+    except locale.Error:
+        pass  # nothing was changed, and a module finds that out for itself
+    else:
+        locale.setlocale(locale.LC_ALL, now)
+    # Abstract classes store the answers that they have found by a walk over all classes below them.
+    abstract = [getattr(collections.abc, name) for name in ("Mapping", "MutableMapping", "Sequence", "Set", "Iterable")]
+    for value in ({}, [], (), "", b"", 0, 0.0, False, None, set()):
+        for kind in abstract:
+            isinstance(value, kind)
 
 
 def warned():
