@@ -18,7 +18,8 @@ from typing import Any
 
 from roamlet import core
 from roamlet.diagnose import model
-from roamlet.diagnose.model import Cycle, Process, Step, Tasklet, Wait, Waker
+from roamlet.diagnose.graphs import FOLLOWED, add_cycles, closed
+from roamlet.diagnose.model import Process, Tasklet, Wait, Waker
 from roamlet.diagnose.render import place
 
 MOST_NODES = 300_000  # objects that are followed; beyond these no wait is called endless
@@ -26,8 +27,6 @@ NEAR = 3  # references between a frame and what it is said to refer to
 NEAR_OBJECTS = 64  # objects that are followed for that, for each tasklet
 OURS = 3  # references to a node while it is counted: in the table, in a variable, and the argument's
 NAMED = 8  # tasklets that are named as wakers of one object
-FOLLOWED = 64  # tasklets that could end a wait, for the search of cycles; with more of them, only a wait that never ends is in one
-CYCLES = 20  # that are reported
 
 _PLAIN = (int, float, str, bytes, bool, complex, type(None), type, ModuleType, CodeType, FrameType)
 
@@ -70,7 +69,7 @@ class _Search:
         for each in self.models.values():
             if each.wait is not None and not each.wait.wakers:
                 each.wait.wakers = tuple(_from_outside(each.wait))
-        self._name_cycles(stuck, edges)
+        add_cycles(self.process, self.models, edges, self.waits_for, stuck, self._possible(edges))
 
     # ---- what refers to what
 
@@ -120,10 +119,9 @@ class _Search:
         """The objects waited for that a function reaches by its global names."""
         key = (id(each.__code__), id(each.__globals__))
         if key not in known:
-            space = each.__globals__
-            known[key] = [
-                id(space[name]) for name in each.__code__.co_names if name in space and id(space[name]) in self.wanted
-            ]
+            space, code = each.__globals__, each.__code__
+            names = () if code.co_name == "<module>" else code.co_names  # which has the names of all that it makes
+            known[key] = [id(space[name]) for name in names if name in space and id(space[name]) in self.wanted]
         return known[key]
 
     # ---- which waits never end
@@ -210,26 +208,6 @@ class _Search:
         wait, objects = self.models[number].wait, self.waits_for.get(number, ())
         return wait is not None and wait.kind == key[1] and len(objects) == 1 and id(objects[0]) == key[0]
 
-    def _name_cycles(self, stuck: set[int], edges: dict[int, list[int]]) -> None:
-        known = {
-            number: [each for each in below[:FOLLOWED] if each in self.waits_for] for number, below in edges.items()
-        }
-        possible = self._possible(edges)
-        more = 0
-        for part in _components(known):
-            if len(part) < 2 and part[0] not in known[part[0]]:
-                continue
-            sure = all(number in stuck for number in part)
-            if not sure and not all(number in possible for number in part):
-                continue
-            if len(self.process.cycles) < CYCLES:
-                self.process.cycles.append(Cycle([*self._steps(_shortest(part, known))], sure))
-            else:
-                more += 1
-        self.process.cycles.sort(key=lambda cycle: not cycle.sure)
-        if more:
-            self.process.problems.append(f"{more:,} more cycles of waiting")
-
     def _possible(self, edges: dict[int, list[int]]) -> set[int]:
         """Those that have known wakers, all of which are such, too, and whose objects nothing else has but a global name."""
         named = Counter(
@@ -245,31 +223,11 @@ class _Search:
             if 0 < len(edges.get(number, ())) <= FOLLOWED
             and all(self._is_only_named(id(each), named) for each in objects)
         }
-        changed = True
-        while changed:
-            gone = {number for number in left if not all(each in left for each in edges[number])}
-            left -= gone
-            changed = bool(gone)
-        return left
+        return closed(left, edges)
 
     def _is_only_named(self, number: int, named: Counter[int]) -> bool:
         extra = self._extra.get(number, 0)
         return extra == named[number] and (extra > 0 or number not in self._alive or number in self.tasklets)
-
-    def _steps(self, ring: list[int]) -> Iterator[Step]:
-        for number, after in zip(ring, [*ring[1:], ring[0]], strict=True):
-            tasklet = self.models[number]
-            assert tasklet.wait is not None
-            after_name = self.models[after].name
-            if tasklet.wait.owner == after:
-                why = f", which {after_name} holds"
-            elif tasklet.wait.kind == model.JOIN:
-                why = ""
-            else:
-                why = f", whose other end only tasklets like {after_name} have" if after != number else ""
-            # The innermost frame of the program, rather than of roamlet or the standard library, says where.
-            where = place(tasklet.frames[0]) if tasklet.frames else ""
-            yield Step(number, tasklet.name, f"{tasklet.wait.text}{why}", after, where)
 
     # ---- wakers
 
@@ -356,72 +314,5 @@ def _is_node(each: Any, spaces: set[int]) -> bool:
 
 def _by_tasklets_alone(waiting: dict[int, tuple[Any, ...]], tasklets: dict[int, Any]) -> set[int]:
     """Those that wait for tasklets only, which all wait so: without a look at objects."""
-    stuck = {number for number, objects in waiting.items() if all(id(each) in tasklets for each in objects)}
-    changed = True
-    while changed:
-        gone = {number for number in stuck if not all(id(each) in stuck for each in waiting[number])}
-        stuck -= gone
-        changed = bool(gone)
-    return stuck
-
-
-def _components(edges: dict[int, list[int]]) -> list[list[int]]:
-    """The strongly connected components of a graph: Tarjan's, without recursion."""
-    order: dict[int, int] = {}
-    low: dict[int, int] = {}
-    stack: list[int] = []
-    on_stack: set[int] = set()
-    found: list[list[int]] = []
-    for start, first in edges.items():
-        if start in order:
-            continue
-        work = [(start, iter(first))]
-        order[start] = low[start] = len(order)
-        stack.append(start)
-        on_stack.add(start)
-        while work:
-            number, below = work[-1]
-            for each in below:
-                if each not in order:
-                    order[each] = low[each] = len(order)
-                    stack.append(each)
-                    on_stack.add(each)
-                    work.append((each, iter(edges.get(each, ()))))
-                    break
-                if each in on_stack:
-                    low[number] = min(low[number], order[each])
-            else:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[number])
-                if low[number] == order[number]:
-                    part = []
-                    while True:
-                        each = stack.pop()
-                        on_stack.discard(each)
-                        part.append(each)
-                        if each == number:
-                            break
-                    found.append(part[::-1])
-    return found
-
-
-def _shortest(part: list[int], edges: dict[int, list[int]]) -> list[int]:
-    """The shortest way from the first one of a component back to itself."""
-    inside, start = set(part), part[0]
-    before: dict[int, int] = {}
-    level = [start]
-    while level:
-        following = []
-        for number in level:
-            for each in edges[number]:
-                if each == start:
-                    ring = [number]
-                    while ring[-1] != start:
-                        ring.append(before[ring[-1]])
-                    return ring[::-1]
-                if each in inside and each not in before:
-                    before[each] = number
-                    following.append(each)
-        level = following
-    return [start]
+    wakers = {number: [id(each) for each in objects] for number, objects in waiting.items()}
+    return closed({number for number, each in wakers.items() if all(other in tasklets for other in each)}, wakers)

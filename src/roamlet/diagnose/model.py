@@ -221,10 +221,14 @@ class Step:
 
 @dataclass(slots=True)
 class Cycle:
-    """Tasklets of which each waits for the next: none of them goes on, although others may. `sure`: no other code can wake them."""
+    """Tasklets of which each waits for the next: none of them goes on, although others may. `sure`: no other code can wake them.
+
+    `proof`: of one that is not sure, what tells whether other code can, where the reader could not know.
+    """
 
     steps: list[Step]
     sure: bool = True
+    proof: str = ""
 
     @property
     def text(self) -> str:
@@ -233,7 +237,8 @@ class Cycle:
             head = "1 tasklet waits for itself"
         else:
             head = f"{len(self.steps)} tasklets wait for each other"
-        head += " and never go on:" if self.sure else ", and go on only if other code wakes one of them:"
+        head += " and never go on" if self.sure else ", and go on only if other code wakes one of them"
+        head += f"; {self.proof}:" if self.proof else ":"
         lines = [
             f"  {step.name} ({step.tasklet:#x}){f' in {step.where}' if step.where else ''} waits for {step.waits}"
             for step in self.steps

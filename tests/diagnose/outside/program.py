@@ -15,7 +15,7 @@ import time
 
 import roamlet
 import roamlet.io
-from roamlet import core, sync
+from roamlet import core, diagnose, sync
 
 channel = core.channel()
 
@@ -178,6 +178,134 @@ def deadlock(kind):
     core.sleep(0.3)
     say(made=[id(tasklet) for tasklet in made])
     core.sleep(1000)
+
+
+def cycle(kind):
+    """Tasklets that wait for each other in one of many ways, while others go on. Prints what the process itself sees."""
+    made = globals()[f"cycle_of_{kind}"]()
+
+    def ticker():
+        while True:
+            core.sleep(0.05)
+
+    core.tasklet(ticker)()
+    core.sleep(0.3)
+    before = time.monotonic()
+    tree = diagnose.tree().to_json()
+    say(tree=tree, clock=[before, time.monotonic()])
+    core.sleep(1000)
+    del made
+
+
+def cycle_of_joins():
+    made = {}
+
+    def joins(other):
+        made[other].join()
+
+    made["one"] = roamlet.spawn(joins, ("other",))
+    made["other"] = roamlet.spawn(joins, ("one",))
+    return made
+
+
+def cycle_of_scopes():
+    """A tasklet waits for the children of its scope, one of which joins it."""
+    made = {}
+
+    def child():
+        made["parent"].join()
+
+    def parent():
+        with roamlet.scope() as scope:
+            scope.spawn(child)
+
+    made["parent"] = roamlet.spawn(parent)
+    return made
+
+
+def cycle_of_channels():
+    one, other = core.channel(), core.channel()
+
+    def waits_for_one():
+        one.receive()
+        other.send(1)
+
+    def waits_for_other():
+        other.receive()
+        one.send(1)
+
+    return core.tasklet(waits_for_one)(), core.tasklet(waits_for_other)()  # which the collector would end otherwise
+
+
+def cycle_of_channel_and_lock():
+    lock, one = sync.Lock(), core.channel()
+
+    def holds():
+        with lock:
+            one.receive()
+
+    def wants():
+        with lock:
+            one.send(1)
+
+    return core.tasklet(holds)(), core.tasklet(wants)()
+
+
+class Service:
+    def __init__(self):
+        self.requests, self.replies = core.channel(), core.channel()
+
+
+def cycle_of_none():
+    """It looks like a cycle, and is none: an object that a sleeping tasklet has leads to both channels."""
+    service = Service()
+
+    def waits(first, second):
+        first.receive()
+        second.send(1)
+
+    def helps(service):
+        core.sleep(1000)
+        service.requests.send(1)
+
+    core.tasklet(waits)(service.requests, service.replies)
+    core.tasklet(waits)(service.replies, service.requests)
+    core.tasklet(helps)(service)
+
+
+one_way, other_way = core.channel(), core.channel()
+
+
+def cycle_of_globals():
+    def waits(first):
+        if first:
+            one_way.receive()
+            other_way.send(1)
+        else:
+            other_way.receive()
+            one_way.send(1)
+
+    return core.tasklet(waits)(True), core.tasklet(waits)(False)
+
+
+def cycle_of_locks():
+    return cycle_of("Lock")
+
+
+def cycle_of_rlocks():
+    return cycle_of("RLock")
+
+
+def cycle_of(kind):
+    locks = [getattr(sync, kind)() for _ in range(3)]
+
+    def transfer(number):
+        with locks[number]:
+            core.schedule()
+            with locks[(number + 1) % 3]:
+                pass
+
+    return [core.tasklet(transfer)(number) for number in range(3)]
 
 
 def busy(count, seconds="1000"):

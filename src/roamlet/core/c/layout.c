@@ -21,7 +21,7 @@
         LAYOUT_AT("task.started_next", Tasklet, started_next), LAYOUT_AT("task.blocked", Tasklet, blocked),               \
         LAYOUT_AT("task.state", Tasklet, state), LAYOUT_AT("task.preempted", Tasklet, preempted),                         \
         LAYOUT_AT("task.atomic", Tasklet, atomic), LAYOUT_AT("task.scope", Tasklet, scope),                               \
-        LAYOUT_AT("task.loop", Tasklet, loop),                                                                            \
+        LAYOUT_AT("task.loop", Tasklet, loop), LAYOUT_AT("task.since", Tasklet, since),                                   \
         {"timer.size", sizeof(Timer)},                                                                                    \
         LAYOUT_AT("timer.when", Timer, when), LAYOUT_AT("timer.task", Timer, tasklet),                                    \
         LAYOUT_AT("channel.balance", Channel, balance), LAYOUT_AT("channel.head", Channel, head),                         \

@@ -1,7 +1,7 @@
 """The model of what a Reader has walked through. What is read besides, names and code with its lines, does not change."""
 
 from roamlet.diagnose import model
-from roamlet.diagnose.outside.holders import add_cycles
+from roamlet.diagnose.outside.cycles import add_cycles
 from roamlet.diagnose.outside.reader import NEW, RECEIVES, RUNS, SENDS, STARTED, Reader, State, Thread
 from roamlet.diagnose.outside.shapes import Key
 
@@ -28,10 +28,10 @@ class Description:
         clock = reader.addresses.get("test_clock")
         self._reader, self._objects, self._at = reader, reader.objects, reader.at
         self._trying = reader.problems.trying
-        # A clock of a test's own is not to be compared with the machine's.
-        self._now = None if clock is None or reader.memory.word(clock) else now
+        # A clock of a test's own is not to be compared with the machine's, on which tasklets began to wait.
+        self._now, self._moment = None if clock is None or reader.memory.word(clock) else now, now
         self._stacks: dict[Key, model.Stack] = {(): ()}
-        self._waits: dict[tuple[int, int, int], model.Wait] = {}
+        self._waits: dict[tuple[int, ...], model.Wait] = {}
         self._names: dict[int, str] = {}
 
     def add_to(self, process: model.Process) -> None:
@@ -53,7 +53,7 @@ class Description:
                 thread.scheduler = self._scheduler(walked)
             process.threads.append(thread)
         process.threads.sort(key=lambda thread: (not thread.main, thread.native_id or 0))
-        add_cycles(process)
+        self._trying("cycles of waiting", None, add_cycles, process, reader)
         process.problems += reader.problems
         if reader.threads and not reader.sees_suspended:
             process.problems.append(
@@ -100,7 +100,7 @@ class Description:
                 name = frames[-1].function
             tasklet = model.Tasklet(t, name, state, t == main, wait, frames=frames)
             if t in parents:
-                tasklet.parent, tasklet.scope = parents[t]
+                tasklet.parent, tasklet.scope, _ = parents[t]
             if task[preempted] and t != current:
                 tasklet.preempted = True
             tasklet.atomic = task[atomic]
@@ -126,26 +126,29 @@ class Description:
     def _wait(self, thread: Thread, t: int, task: Fields) -> model.Wait:
         at = self._at
         place = task[at["blocked"]], task[at["waiting_on"]], task[at["queue"]]
+        began = task[at["since"]] if "since" in at else 0
         due = None if self._now is None or t not in thread.timers else (thread.timers[t] - self._now) / 1e9
-        wait = self._waits.get(place) if due is None else None
+        wait = self._waits.get((*place, began)) if due is None else None
         if wait is None:
-            wait = self._trying(f"what {t:#x} waits for", model.Wait(model.OTHER), self._new_wait, *place)
+            if place[1] == 0:
+                wait = model.Wait(model.TIMER)
+            else:
+                wait = self._trying(f"what {t:#x} waits for", model.Wait(model.OTHER), self._new_wait, *place)
             wait.due = due
+            if self._moment is not None and began > 0:
+                wait.since = max(self._moment - began, 0) / 1e9
             if due is None:
-                self._waits[place] = wait
+                self._waits[(*place, began)] = wait
         return wait
 
     def _new_wait(self, blocked: int, at: int, queue: int) -> model.Wait:
-        if at == 0:
-            return model.Wait(model.TIMER)
         found, others = self._reader.waits[at], self._reader.waiting[at] - 1
         kind = found["kind"]
         if blocked in (RECEIVES, SENDS):
             return model.Wait(model.RECEIVE if blocked == RECEIVES else model.SEND, "channel", at, others=others)
-        if kind == "select":
-            return model.Wait(model.SELECT, "", at, channels=found["channels"])
-        if kind == "Waiter":
-            return model.Wait(model.WAKEUP, "core.Waiter", at, others=others)
+        if kind in ("select", "Waiter"):
+            which, on = (model.SELECT, "") if kind == "select" else (model.WAKEUP, "core.Waiter")
+            return model.Wait(which, on, at, others=others, channels=found.get("channels", ()))
         if kind == "Descriptor":
             direction = model.WRITE if queue == at + self._reader.numbers["Descriptor.write"] else model.READ
             return model.Wait(direction, f"descriptor {found['fd']}", at, descriptor=found["fd"], others=others)
@@ -154,6 +157,13 @@ class Description:
             return model.Wait(model.IMPORT, f"module {found['name']}", at, owner=owner, others=others)
         name = self._objects.type_name(found["type"]) if found["type"] else "an object"
         own = self._objects.types.get(found["type"])  # else it is of a class derived from it
+        if "joined" in found or "scope" in found:
+            of = (
+                self._objects.function_name(found["joined"][1])
+                if "joined" in found
+                else f"{found['scope'][1]} tasklets of a scope"
+            )
+            return model.Wait(model.JOIN, address=at, function=of, others=others)
         if kind in KINDS:
             return model.Wait(KINDS[kind], f"sync.{own}" if own else name, at, owner=found.get("owner"), others=others)
         return model.Wait(model.OTHER, name, at, others=others)

@@ -13,6 +13,7 @@ LONGEST_NUMBER = 400  # digits of an int in memory
 MOST_LOCALS = 400
 MOST_ITEMS = 4
 MOST_BASES = 50
+MOST_ENTRIES = 100_000  # of a dictionary
 ENCODINGS = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
 
 Place = tuple[str, str, int | None]  # function, file, line
@@ -31,11 +32,12 @@ class Objects:
         self._strings: dict[int, str] = {}
         self._kinds: dict[int, str] = {}
         self._names: dict[int, str] = {}
+        self._slots: dict[int, dict[str, int]] = {}
         self._codes: dict[int, tuple[str, str, int, dict[int, int | None]]] = {}
 
     def forget(self) -> None:
         """Memory has changed."""
-        for kept in (self._strings, self._kinds, self._names, self._codes):
+        for kept in (self._strings, self._kinds, self._names, self._slots, self._codes):
             kept.clear()
 
     def type_of(self, at: int) -> int:
@@ -147,18 +149,51 @@ class Objects:
 
     def slot(self, at: int, type_: int, wanted: str) -> int:
         """What the object has in a slot that a class statement has made by __slots__: 0 for nothing."""
-        memory, numbers = self.memory, self.numbers
+        offset = self.slots(type_).get(wanted)
+        return 0 if offset is None else self.memory.word(at + offset)
+
+    def slots(self, type_: int) -> dict[str, int]:
+        """Where the objects of a class have what its __slots__ name, and those of its bases: {} for a type made by C code."""
+        known = self._slots.get(type_)
+        if known is None:
+            known = self._slots[type_] = self._find_slots(type_)
+        return known
+
+    def _find_slots(self, type_: int) -> dict[str, int]:
+        memory, numbers, found = self.memory, self.numbers, dict[str, int]()
         for _ in range(MOST_BASES):
             if type_ == 0 or not memory.word(type_ + numbers["type.flags"]) & numbers["type.heap_flag"]:
-                return 0
+                break
             count = memory.signed(type_ + numbers["object.size"], 8)
             members = type_ + memory.word(self.type_of(type_) + numbers["type.basicsize"])
             for index in range(min(max(count, 0), MOST_LOCALS)):  # of PyMemberDef: name, type, offset, flags, doc
                 member = members + 40 * index
-                if memory.text(memory.word(member)) == wanted:
-                    return memory.word(at + memory.word(member + 16))
+                found.setdefault(memory.text(memory.word(member)), memory.word(member + 16))
             type_ = memory.word(type_ + numbers["type.base"])
-        return 0
+        return found
+
+    def dict_items(self, at: int) -> list[tuple[int, int]]:
+        """The keys and values of a dictionary, in its order; [] for one whose values are an object's own."""
+        memory, numbers = self.memory, self.numbers
+        if self.types.get(self.type_of(at)) != "dict" or memory.word(at + numbers["dict.values"]):
+            return []
+        keys = memory.word(at + numbers["dict.keys"])
+        bits, kind = memory.read(keys + numbers["keys.log2_index_bytes"], 2)
+        count = memory.signed(keys + numbers["keys.entries"], 8)
+        if bits > 40 or not 0 <= count <= MOST_ENTRIES:
+            raise Torn(f"no dict at {at:#x}")
+        several = 2 if kind else 3  # the hash is first, unless all keys are strings
+        size = count * several
+        words = struct.unpack(f"<{size}Q", memory.read(keys + numbers["keys.indices"] + (1 << bits), 8 * size))
+        pairs = zip(words[several - 2 :: several], words[several - 1 :: several], strict=True)
+        return [(key, value) for key, value in pairs if value]
+
+    def tuple_words(self, at: int) -> tuple[int, ...]:
+        """The addresses of the items of a tuple."""
+        count = self.memory.word(at + self.numbers["object.size"])
+        if self.types.get(self.type_of(at)) != "tuple" or count > MOST_ENTRIES:
+            raise Torn(f"no tuple at {at:#x}")
+        return struct.unpack(f"<{count}Q", self.memory.read(at + self.numbers["tuple.items"], 8 * count))
 
     # ---- values ----
 

@@ -11,8 +11,8 @@ from operator import sub
 from typing import Any
 
 from roamlet.diagnose.outside.errors import DAMAGED, CannotRead, Problems, Torn
-from roamlet.diagnose.outside.holders import MOST_TASKLETS, find_holders
 from roamlet.diagnose.outside.python import Objects
+from roamlet.diagnose.outside.referring import MOST_TASKLETS, Look, References, made_for
 from roamlet.diagnose.outside.shapes import Key, Shapes
 from roamlet.diagnose.outside.system.memory import WORD, Memory
 from roamlet.diagnose.outside.table import Table
@@ -75,7 +75,8 @@ class Reader:
         self.states: dict[int, State] = {}  # by the address of the thread state
         self.waits: dict[int, dict[str, Any]] = {}  # by the address of what is waited for
         self.waiting: dict[int, int] = {}  # how many tasklets wait there
-        self.parents: dict[int, tuple[int | None, str | None]] = {}
+        self.parents: dict[int, tuple[int | None, str | None, int]] = {}
+        self.references: References | None = None  # what the frames refer to of what is waited for; None: not looked at
         try:
             self._prepare()
         except KeyError as error:
@@ -87,8 +88,16 @@ class Reader:
             *("next", "scheduler", "waiting_on", "queue", "function", "timer", "started_next", "blocked", "state"),
             *("preempted", "atomic"),
         )
-        optional = ("scope", "sp", "base", "buffer", "length", "cframe", "frame", "chunk")
-        formats = {"timer": "i", "blocked": "b", "state": "B", "preempted": "B", "atomic": "i", "length": "I"}
+        optional = ("since", "scope", "sp", "base", "buffer", "length", "cframe", "frame", "chunk")
+        formats = {
+            "since": "q",
+            "timer": "i",
+            "blocked": "b",
+            "state": "B",
+            "preempted": "B",
+            "atomic": "i",
+            "length": "I",
+        }
         known = [name for name in (*names, *optional) if f"task.{name}" in self.numbers]
         self._task, order = self._struct("task", {name: formats.get(name, "Q") for name in known})
         self.at = {name: order.index(name) for name in known}
@@ -132,6 +141,7 @@ class Reader:
         self.problems.clear()
         self.objects.forget()
         self.threads, self.states, self.waits, self.waiting, self.parents = [], {}, {}, {}, {}
+        self.references = None
         memory, numbers, trying = self.memory, self.numbers, self.problems.trying
         at, seen = memory.word(self.addresses["schedulers"]), set[int]()
         first_state = 0
@@ -152,7 +162,8 @@ class Reader:
             trying(f"stacks of a thread at {thread.address:#x}", None, self._stacks, thread)
             trying(f"the timers of a thread at {thread.address:#x}", None, self._timers, thread)
             self._what_is_waited_for(thread)
-        trying("which tasklets hold which locks", None, self._holders)
+        trying("which tasklets are joined", None, self._joined)
+        trying("what tasklets refer to", None, self._refer)
 
     def scheduler(self, at: int) -> dict[str, int]:
         """The numbers of one scheduler, by name; "switches" and "messages" where the table has how they are counted."""
@@ -420,39 +431,84 @@ class Reader:
             elif t not in thread.ring and task[state] == STARTED and t != current:
                 adrift[t] = native_id
             if scope is not None and task[scope]:
-                unknown: tuple[int | None, str | None] = None, None
+                unknown: tuple[int | None, str | None, int] = None, None, 0
                 parents[t] = trying(f"the scope of {t:#x}", unknown, self._scope, t, task[scope])
 
-    def _holders(self) -> None:
-        """Find the owners of locks that do not keep them."""
-        locks = {at for at, found in self.waits.items() if found["kind"] == "Lock" and "owner" not in found}
-        if not locks or not self.sees_suspended or "code.stack_size" not in self.numbers:
+    def _joined(self) -> None:
+        """Find what the Events were made for that tasklets wait for: the end of a tasklet, or of those of a scope."""
+        events = {at for at, found in self.waits.items() if found["kind"] == "Event"}
+        if not events:
             return
-        state = self.at["state"]
-        suspended = [
-            (t, task)
-            for thread in self.threads
-            for t, task in thread.tasks.items()
-            if task[state] == STARTED and t != thread.fields["current"]
-        ]
-        for lock, holder in find_holders(self, suspended[:MOST_TASKLETS], locks).items():
-            self.waits[lock]["owner"] = holder
+        for t, task in self._all(None):
+            outcome = self.objects.slot(t, self.objects.type_of(t), "_outcome")
+            ended = self.objects.slot(outcome, self.objects.type_of(outcome), "ended") if outcome else 0
+            if ended in events:
+                self.waits[ended]["joined"] = t, task[self.at["function"]]
+        if not self.sees_suspended or "code.local_kinds" not in self.numbers:
+            return
+        on, blocked, names = self.at["waiting_on"], self.at["blocked"], ("_children", "_services")
+        for _, task in self._all(STARTED):
+            waited = task[on]
+            if (
+                not task[blocked]
+                or waited not in events
+                or "joined" in self.waits[waited]
+                or "scope" in self.waits[waited]
+            ):
+                continue
+            for scope in made_for(self, task, "_idle", waited):
+                of, slot = self.objects.type_of(scope), self.objects.slot
+                several = [slot(scope, of, name) for name in names]
+                used = self.numbers["dict.used"]
+                self.waits[waited]["scope"] = (
+                    slot(scope, of, "_limit"),
+                    sum(self.memory.word(at + used) for at in several),
+                )
+
+    def _all(self, state: int | None) -> list[tuple[int, tuple[int, ...]]]:
+        """Tasklets of all threads; in this state alone those that do not run."""
+        found, at = list[tuple[int, tuple[int, ...]]](), self.at["state"]
+        for thread in self.threads:
+            current = thread.fields["current"]
+            found += [
+                (t, task)
+                for t, task in thread.tasks.items()
+                if state is None or (task[at] == state and (t != current or thread.fields["idle"]))
+            ]
+        return found
+
+    def _refer(self) -> None:
+        """Look at what frames refer to of that which is waited for: the owners of locks that do not keep them are found by it."""
+        locks = any(found["kind"] == "Lock" and "owner" not in found for found in self.waits.values())
+        count = sum(len(thread.tasks) for thread in self.threads)
+        if not self.waits or not self.sees_suspended or "frame.globals" not in self.numbers:
+            return
+        if count > MOST_TASKLETS and not locks:
+            return
+        look = Look(self, set(self.waits))
+        look.look(self._all(STARTED)[:MOST_TASKLETS])
+        self.references = look.references
+        for lock, holder in self.references.holders.items():
+            if self.waits[lock]["kind"] == "Lock" and "owner" not in self.waits[lock]:
+                self.waits[lock]["owner"] = holder
+        if count > MOST_TASKLETS:
+            self.references = None  # incomplete: it proves nothing more
 
     def stack_with_frames(self, task: tuple[int, ...]) -> tuple[Key, list[int]]:
         """The stack of a suspended tasklet, and where its frames are."""
         return self.chain(*self._begin(task))
 
-    def _scope(self, t: int, scope: int) -> tuple[int | None, str | None]:
-        """The tasklet that has opened the scope that it was spawned in, and the name of its innermost scope."""
+    def _scope(self, t: int, scope: int) -> tuple[int | None, str | None, int]:
+        """The tasklet that has opened the scope that it was spawned in, the name of its innermost scope, its own scope."""
         word, numbers = self.memory.word, self.numbers
         name = word(scope + numbers["scope.name"])
         text = self.objects.string(name) if name else None
         for _ in range(MOST_SCOPES):
             if scope == 0:
-                return None, text
+                return None, text, 0
             owner = word(scope + numbers["scope.owner"])
             if owner not in (0, t):
-                return owner, text
+                return owner, text, scope
             scope = word(scope + numbers["scope.outer"])
         raise Torn(f"the scopes of {t:#x} have a loop")
 

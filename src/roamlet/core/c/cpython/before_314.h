@@ -11,3 +11,6 @@ frame_generator(_PyInterpreterFrame *frame)
 {
     return _PyFrame_GetGenerator(frame);
 }
+
+/* For layout.c: how many slots of a suspended frame are in use. */
+#define STACK_TOP_LAYOUT LAYOUT_AT("frame.stack_top", _PyInterpreterFrame, stacktop)

@@ -6,12 +6,19 @@
 #include "../layout.h"
 
 #if ROAMLET_VERSION_KNOWN
+#include "internal/pycore_dict.h"
 #define FRAMES_LAYOUT                                                                                                     \
     RUNNING_FRAME_LAYOUT, LAYOUT_AT("frame.previous", _PyInterpreterFrame, previous),                                     \
         LAYOUT_AT("frame.owner", _PyInterpreterFrame, owner), LAYOUT_AT("frame.locals", _PyInterpreterFrame, localsplus), \
         {"frame.entry_owner", ENTRY_FRAME_OWNER}, {"frame.code_tags", CODE_TAGS},                                         \
         LAYOUT_AT("tstate.chunk", PyThreadState, datastack_chunk), LAYOUT_AT("chunk.previous", _PyStackChunk, previous),  \
-        LAYOUT_AT("code.first_traceable", PyCodeObject, _co_firsttraceable), GIL_LAYOUT
+        LAYOUT_AT("frame.globals", _PyInterpreterFrame, f_globals), STACK_TOP_LAYOUT,                                     \
+        LAYOUT_AT("coroutine.state", PyCoroObject, cr_frame_state), LAYOUT_AT("coroutine.frame", PyCoroObject, cr_iframe), \
+        {"coroutine.completed", FRAME_COMPLETED}, {"coroutine.executing", FRAME_EXECUTING},                               \
+        LAYOUT_AT("code.first_traceable", PyCodeObject, _co_firsttraceable),                                              \
+        LAYOUT_AT("keys.log2_index_bytes", struct _dictkeysobject, dk_log2_index_bytes),                                  \
+        LAYOUT_AT("keys.entries", struct _dictkeysobject, dk_nentries),                                                   \
+        LAYOUT_AT("keys.indices", struct _dictkeysobject, dk_indices), GIL_LAYOUT
 #else
 #define FRAMES_LAYOUT
 #define GIL_ADDRESSES
@@ -30,11 +37,15 @@
         LAYOUT_AT("code.locals", PyCodeObject, co_nlocalsplus),                                                           \
         LAYOUT_AT("code.stack_size", PyCodeObject, co_stacksize), LAYOUT_AT("object.references", PyObject, ob_refcnt),    \
         LAYOUT_AT("code.local_names", PyCodeObject, co_localsplusnames),                                                  \
+        LAYOUT_AT("code.local_kinds", PyCodeObject, co_localspluskinds), LAYOUT_AT("code.names", PyCodeObject, co_names), \
         LAYOUT_AT("function.qualname", PyFunctionObject, func_qualname),                                                  \
         LAYOUT_AT("method.function", PyMethodObject, im_func), LAYOUT_AT("bytes.data", PyBytesObject, ob_sval),           \
         LAYOUT_AT("builtin.method", PyCFunctionObject, m_ml), LAYOUT_AT("builtin.self", PyCFunctionObject, m_self),       \
         LAYOUT_AT("tuple.items", PyTupleObject, ob_item), LAYOUT_AT("list.items", PyListObject, ob_item),                 \
         LAYOUT_AT("float.value", PyFloatObject, ob_fval), LAYOUT_AT("dict.used", PyDictObject, ma_used),                  \
+        LAYOUT_AT("dict.keys", PyDictObject, ma_keys), LAYOUT_AT("dict.values", PyDictObject, ma_values),                 \
+        LAYOUT_AT("set.mask", PySetObject, mask), LAYOUT_AT("set.table", PySetObject, table),                             \
+        LAYOUT_AT("weakref.object", PyWeakReference, wr_object),                                                          \
         LAYOUT_AT("str.length", PyASCIIObject, length),                                                                   \
         {"str.state", offsetof(PyASCIIObject, hash) + sizeof(Py_hash_t)}, {"str.ascii_data", sizeof(PyASCIIObject)},      \
         {"str.data", sizeof(PyCompactUnicodeObject)}, {"str.width_bit", 0}, {"str.compact_bit", 0}, {"str.ascii_bit", 0},
@@ -44,7 +55,7 @@
         {"type.method", &PyMethod_Type}, {"type.builtin", &PyCFunction_Type}, {"type.str", &PyUnicode_Type}, {"type.bytes", &PyBytes_Type},                    \
         {"type.int", &PyLong_Type}, {"type.float", &PyFloat_Type}, {"type.bool", &PyBool_Type},                           \
         {"type.tuple", &PyTuple_Type}, {"type.list", &PyList_Type}, {"type.dict", &PyDict_Type},                          \
-        {"type.cell", &PyCell_Type}, {"none", &_Py_NoneStruct}, {"true", &_Py_TrueStruct}, {"false", &_Py_FalseStruct},
+        {"type.cell", &PyCell_Type}, {"type.coroutine", &PyCoro_Type}, {"type.generator", &PyGen_Type}, {"none", &_Py_NoneStruct}, {"true", &_Py_TrueStruct}, {"false", &_Py_FalseStruct},
 
 /* The lowest of the bits that are set in the state of a string. */
 static inline uint64_t

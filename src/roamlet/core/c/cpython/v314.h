@@ -35,6 +35,8 @@
 /* 1 is _Py_THREAD_ATTACHED. */
 #define GIL_LAYOUT LAYOUT_AT("tstate.gil", PyThreadState, state), {"tstate.gil_mask", 255}, {"tstate.gil_value", 1},
 #define GIL_ADDRESSES
+/* For layout.c: where the slots of a suspended frame end that are in use. */
+#define STACK_TOP_LAYOUT LAYOUT_AT("frame.stack_pointer", _PyInterpreterFrame, stackpointer)
 #ifndef FRAMES_END
 #define FRAMES_END(tstate) NULL
 #define FRAME_IS_END(frame) false
