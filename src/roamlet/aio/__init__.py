@@ -11,12 +11,15 @@ from typing import Any, TypeVar
 
 from roamlet.aio._loop import Loop
 from roamlet.aio._portal import Portal, portal
+from roamlet.aio._seen import publish
 from roamlet.aio._service import await_, finish, loop, shutdown
 from roamlet.aio._wrap import iterate, receive, send, wrap
 
 T = TypeVar("T")
 
 __all__ = ["Loop", "Portal", "await_", "iterate", "loop", "portal", "receive", "run", "send", "shutdown", "wrap"]
+
+publish()
 
 
 def run(main: Coroutine[Any, Any, T], *, debug: bool | None = None) -> T:

@@ -32,6 +32,9 @@ class NoCore(RoamletError, RuntimeError):
 backend: str
 """Which switching backend this is: "sliced", "stacks" or "greenlet"."""
 
+published: dict[str, object]
+"""What layers above the core let readers outside of the process find, by a name each. Nothing in the process reads it."""
+
 class tasklet(Generic[P]):
     """A microthread of this OS thread: tasklet(func)(*args, **kwargs) puts func at the end of the run queue.
 

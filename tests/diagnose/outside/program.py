@@ -15,7 +15,7 @@ import time
 
 import roamlet
 import roamlet.io
-from roamlet import core, diagnose, sync
+from roamlet import core, diagnose, remote, sync
 
 channel = core.channel()
 
@@ -251,13 +251,68 @@ def cycle_of_channel_and_lock():
     return core.tasklet(holds)(), core.tasklet(wants)()
 
 
+def contexts():
+    """A context and one that is reached through it, with calls in flight; prints what the process itself sees."""
+    with remote.local() as near, remote.local(via=near) as far:
+        tasklets = [
+            roamlet.spawn(context.call, (time.sleep, (seconds,)))
+            for context, seconds in ((near, 1000), (near, 1001), (far, 1002))
+        ]
+        near.call(os.getpid)
+        core.sleep(0.5)
+        say(tree=diagnose.tree().to_json(), made=[id(tasklet) for tasklet in tasklets])
+        core.sleep(1000)
+
+
+def loops():
+    """Two tasklets with event loops, which have tasks in each state; prints what the process itself sees."""
+    import asyncio
+
+    from roamlet import aio
+
+    async def innermost():
+        await asyncio.get_running_loop().create_future()
+
+    async def between():
+        await innermost()
+
+    async def waits_for(task):
+        await task
+
+    async def blocks():
+        core.sleep(1000)
+
+    async def generates():
+        yield await asyncio.sleep(1000)
+
+    async def iterates():
+        async for _ in generates():
+            pass
+
+    async def all_states(block):
+        first = asyncio.create_task(between(), name="first")
+        made = [first, asyncio.create_task(waits_for(first)), asyncio.create_task(iterates(), name="iterates")]
+        made.append(asyncio.create_task(asyncio.sleep(0), name="done"))
+        await asyncio.sleep(0.1)
+        if block:
+            made.append(asyncio.create_task(blocks(), name="blocks"))
+            await asyncio.sleep(0)
+        await asyncio.gather(*made)
+
+    core.tasklet(aio.run)(all_states(False))
+    core.tasklet(aio.run)(all_states(True))
+    core.sleep(0.5)
+    say(tree=diagnose.tree().to_json())
+    core.sleep(1000)
+
+
 class Service:
     def __init__(self):
         self.requests, self.replies = core.channel(), core.channel()
 
 
 def cycle_of_none():
-    """It looks like a cycle, and is none: an object that a sleeping tasklet has leads to both channels."""
+    """What looks like a cycle: but an object that a sleeping tasklet has leads to both channels."""
     service = Service()
 
     def waits(first, second):

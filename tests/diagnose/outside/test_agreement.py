@@ -1,4 +1,4 @@
-"""What is read from outside beside what the process sees itself at the same time: times of waiting, and cycles."""
+"""What is read from outside beside what the process sees itself at the same time: times of waiting, cycles, contexts, and tasks."""
 
 import sys
 import time
@@ -6,7 +6,7 @@ import time
 import pytest
 
 from roamlet.diagnose import model
-from roamlet.diagnose.outside import read_process
+from roamlet.diagnose.outside import read_process, tasks
 from roamlet.diagnose.outside.cycles import PROOF
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are read by way of /proc")
@@ -86,3 +86,58 @@ def test_joins_are_told_in_the_words_of_the_process_itself(started):
         "join of cycle_of_scopes.<locals>.parent",
     ]
     assert {number: outside.find(number).wait.text for number in joins} == joins
+
+
+@SEEN
+def test_contexts_and_calls_in_flight(started):
+    running = started("contexts")
+    inside, outside, _ = both(running)
+    near, far = outside.contexts
+    assert (near.name, far.name, far.via, near.state) == ("local", "local/local", "local", "open")
+    assert [len(near.calls), len(far.calls)] == [2, 1]
+    assert near.calls[0].function == "time.sleep"
+    for read, seen in zip(outside.contexts, inside.contexts, strict=True):
+        for name in ("bytes_down", "bytes_up"):  # what shows that a context is alive may have been sent since
+            assert getattr(read, name) >= getattr(seen, name) > 0
+            setattr(read, name, getattr(seen, name))
+        assert read == seen
+    waits = [outside.find(number).wait for number in running.facts["made"]]
+    assert [wait.text for wait in waits] == [*["call of time.sleep on local"] * 2, "call of time.sleep on local/local"]
+    assert [wait.text for wait in waits] == [inside.find(number).wait.text for number in running.facts["made"]]
+    assert {call.tasklet for context in outside.contexts for call in context.calls} == set(running.facts["made"])
+
+
+def test_a_process_without_contexts_has_none(started):
+    assert read_process(started("unused").pid).contexts == []
+
+
+@SEEN
+def test_tasks_of_event_loops_are_below_the_tasklets_that_run_those(started):
+    running = started("loops")
+    running.sleeps()
+    inside, outside, _ = both(running)
+    compared = 0
+    for _, tasklet in inside.tasklets():
+        seen = sorted(tasklet.tasks, key=lambda task: task.name)
+        assert sorted(outside.find(tasklet.id).tasks, key=lambda task: task.name) == seen
+        compared += len(seen)
+    assert compared == 9
+    everything = [task for _, tasklet in outside.tasklets() for task in tasklet.tasks]
+    assert {task.state for task in everything} == {model.RUNNING, model.BLOCKED, model.RUNNABLE}
+    first = next(task for task in everything if task.name == "first")
+    assert [frame.function for frame in first.frames] == ["loops.<locals>.innermost", "loops.<locals>.between"]
+    assert {task.awaits for task in everything} >= {"task first", "Future", None}
+    assert outside.problems == []
+
+
+@SEEN
+def test_tasks_that_do_not_look_like_tasks_are_counted(started, monkeypatch):
+    running = started("loops")
+    running.sleeps()
+    monkeypatch.setattr(tasks, "LOOP", 800)  # beyond the end of a task
+    monkeypatch.setattr(tasks, "_size", lambda *_: 816)
+    (problem,) = read_process(running.pid).problems
+    assert int(problem.removesuffix(" of asyncio's tasks could not be read")) in (
+        9,
+        11,
+    )  # with those that are done, up to 3.11

@@ -1,6 +1,9 @@
 /* The core's table for readers outside of this process: schedulers, tasklets, channels and their like. Its form is in layout.h, the
    numbers of CPython are in cpython/layout.h, those of the backend in switch/. A number that is added here needs no other change. */
 
+/* What Python code names for those readers: a dictionary, which this module has as `published`. */
+static PyObject *published;
+
 #define CORE_NUMBERS                                                                                                      \
     {                                                                                                                     \
         {"scheduler.size", sizeof(Scheduler)},                                                                            \
@@ -35,7 +38,8 @@
 
 #define CORE_ADDRESSES                                                                                                    \
     {                                                                                                                     \
-        {"schedulers", &schedulers}, {"test_clock", &clock_now}, {"type.tasklet", &Tasklet_Type},                         \
+        {"schedulers", &schedulers}, {"test_clock", &clock_now}, {"published", &published},                               \
+        {"type.tasklet", &Tasklet_Type},                                                                                  \
         {"type.channel", &Channel_Type}, {"type.Waiter", &Waiter_Type}, {"type.select", &Select_Type},                    \
         {"type.CancelScope", &CancelScope_Type}, {"type.ModuleLock", &ModuleLock_Type}, GIL_ADDRESSES OBJECTS_ADDRESSES                 \
     }

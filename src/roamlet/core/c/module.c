@@ -352,6 +352,14 @@ add_api(PyObject *module)
     return failed;
 }
 
+/* The dictionary that readers outside of the process find. -1 with an exception set. */
+static int
+add_published(PyObject *module)
+{
+    published = PyDict_New();
+    return published != NULL ? PyModule_AddObjectRef(module, "published", published) : -1;
+}
+
 PyMODINIT_FUNC
 MODULE_INIT(void)
 {
@@ -368,7 +376,7 @@ MODULE_INIT(void)
     for (PyTypeObject *const *type = types; *type != NULL && module != NULL; type++)
         if (PyModule_AddType(module, *type) < 0)
             Py_CLEAR(module);
-    if (module != NULL && (atomic_prepare() < 0 || gil_prepare() < 0 || local_prepare() < 0 || loop_prepare() < 0 || collector_prepare() < 0 || add_api(module) < 0 ||
+    if (module != NULL && (atomic_prepare() < 0 || gil_prepare() < 0 || local_prepare() < 0 || loop_prepare() < 0 || collector_prepare() < 0 || add_api(module) < 0 || add_published(module) < 0 ||
                            PyModule_AddStringConstant(module, "backend", BACKEND) < 0 || add_exceptions(module) < 0))
         Py_CLEAR(module);
     return module;

@@ -53,6 +53,9 @@ class Description:
                 thread.scheduler = self._scheduler(walked)
             process.threads.append(thread)
         process.threads.sort(key=lambda thread: (not thread.main, thread.native_id or 0))
+        process.contexts = reader.contexts.found
+        if reader.tasks.unread:
+            process.problems.append(f"{reader.tasks.unread:,} of asyncio's tasks could not be read")
         self._trying("cycles of waiting", None, add_cycles, process, reader)
         process.problems += reader.problems
         if reader.threads and not reader.sees_suspended:
@@ -79,6 +82,7 @@ class Description:
         blocked, function, preempted, atomic = (at[name] for name in ("blocked", "function", "preempted", "atomic"))
         by_key = dict[int, model.Stack]()  # by identity: hashing a key takes longer than all the rest
         with_locals, current, tasklets = self._reader.with_locals, thread.fields["current"], list[model.Tasklet]()
+        loops = self._reader.loops
         for t, task in thread.in_order():
             wait = None
             if not task[blocked]:
@@ -104,6 +108,8 @@ class Description:
             if task[preempted] and t != current:
                 tasklet.preempted = True
             tasklet.atomic = task[atomic]
+            if t in loops:
+                tasklet.tasks = tuple(self._reader.tasks.found[loops[t]])
             tasklets.append(tasklet)
         return tasklets
 
@@ -132,6 +138,9 @@ class Description:
         if wait is None:
             if place[1] == 0:
                 wait = model.Wait(model.TIMER)
+            elif t in self._reader.called:
+                host, function = self._reader.called[t]
+                wait = model.Wait(model.CALL, host=host, function=function)
             else:
                 wait = self._trying(f"what {t:#x} waits for", model.Wait(model.OTHER), self._new_wait, *place)
             wait.due = due

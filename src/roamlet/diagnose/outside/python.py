@@ -7,6 +7,7 @@ from roamlet.diagnose.outside.system.memory import Memory
 from roamlet.diagnose.outside.table import Table
 
 _DOUBLE = struct.Struct("<d")
+PAIR = struct.Struct("<QQ")
 LONGEST_NAME = 20_000  # characters; a file's path has at most 4096
 LONGEST_VALUE = 60  # characters of a local variable that are shown
 LONGEST_NUMBER = 400  # digits of an int in memory
@@ -29,6 +30,7 @@ class Objects:
         self.constants = {
             table.addresses.get(name): text for name, text in (("none", "None"), ("true", "True"), ("false", "False"))
         }
+        self._none = table.addresses.get("none", 0)
         self._strings: dict[int, str] = {}
         self._kinds: dict[int, str] = {}
         self._names: dict[int, str] = {}
@@ -54,6 +56,14 @@ class Objects:
                 base = self.memory.word(base + self.numbers["type.base"])
             self._kinds[type_] = self.types.get(base, "")
         return self._kinds[type_]
+
+    def is_a(self, type_: int, class_: int) -> bool:
+        """Whether a type is this one, or is derived from it first of all."""
+        for _ in range(MOST_BASES):
+            if type_ in (0, class_):
+                break
+            type_ = self.memory.word(type_ + self.numbers["type.base"])
+        return type_ != 0
 
     def type_name(self, type_: int) -> str:
         """The name of a type as its repr has it; "object" where it is not to be read."""
@@ -187,6 +197,39 @@ class Objects:
         words = struct.unpack(f"<{size}Q", memory.read(keys + numbers["keys.indices"] + (1 << bits), 8 * size))
         pairs = zip(words[several - 2 :: several], words[several - 1 :: several], strict=True)
         return [(key, value) for key, value in pairs if value]
+
+    def set_words(self, at: int) -> list[int]:
+        """The addresses of the members of a set, and of what marks the places of those that were removed."""
+        memory, numbers = self.memory, self.numbers
+        mask = memory.signed(at + numbers["set.mask"], 8)
+        if self.types.get(self.type_of(at)) != "set" or not 0 <= mask < 8 * MOST_ENTRIES:
+            raise Torn(f"no set at {at:#x}")
+        table = memory.read(memory.word(at + numbers["set.table"]), 16 * (mask + 1))
+        return [key for key, _ in PAIR.iter_unpack(table) if key]
+
+    def referred_to(self, at: int) -> list[int]:
+        """What the weak references in a set refer to that is alive."""
+        found = []
+        for reference in self.set_words(at):
+            if self.types.get(self.type_of(reference)) == "weakref":
+                of = self.memory.word(reference + self.numbers["weakref.object"])
+                if of not in (0, self._none):
+                    found.append(of)
+        return found
+
+    def member(self, at: int, name: str) -> int:
+        """What an object has in a slot. Raises Torn where it has no such slot, or nothing in it."""
+        value = self.slot(at, self.type_of(at), name) if at else 0
+        if value == 0:
+            raise Torn(f"no {name} in the object at {at:#x}")
+        return value
+
+    def is_none(self, at: int) -> bool:
+        return at == self._none
+
+    def number(self, at: int) -> int | None:
+        """The int at an address; None for another object."""
+        return int(self._int(at)) if self.types.get(self.type_of(at)) == "int" else None
 
     def tuple_words(self, at: int) -> tuple[int, ...]:
         """The addresses of the items of a tuple."""

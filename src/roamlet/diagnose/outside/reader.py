@@ -10,12 +10,14 @@ from itertools import repeat
 from operator import sub
 from typing import Any
 
+from roamlet.diagnose.outside.contexts import Contexts, being_made, read_contexts
 from roamlet.diagnose.outside.errors import DAMAGED, CannotRead, Problems, Torn
 from roamlet.diagnose.outside.python import Objects
 from roamlet.diagnose.outside.referring import MOST_TASKLETS, Look, References, made_for
 from roamlet.diagnose.outside.shapes import Key, Shapes
 from roamlet.diagnose.outside.system.memory import WORD, Memory
 from roamlet.diagnose.outside.table import Table
+from roamlet.diagnose.outside.tasks import Tasks, read_tasks
 
 MOST_THREADS = 100_000
 MOST_FRAMES = 200_000  # of one stack
@@ -76,6 +78,11 @@ class Reader:
         self.waits: dict[int, dict[str, Any]] = {}  # by the address of what is waited for
         self.waiting: dict[int, int] = {}  # how many tasklets wait there
         self.parents: dict[int, tuple[int | None, str | None, int]] = {}
+        self.contexts = Contexts()
+        self.tasks = Tasks()  # asyncio's
+        self.loops: dict[int, int] = {}  # the event loop that runs in a tasklet
+        self._current: dict[int, tuple[Key, list[int]]] = {}  # the stacks of tasklets whose threads sleep on them
+        self.called: dict[int, tuple[str | None, str]] = {}  # host and function of calls, by the tasklet that waits
         self.references: References | None = None  # what the frames refer to of what is waited for; None: not looked at
         try:
             self._prepare()
@@ -141,7 +148,8 @@ class Reader:
         self.problems.clear()
         self.objects.forget()
         self.threads, self.states, self.waits, self.waiting, self.parents = [], {}, {}, {}, {}
-        self.references = None
+        self.references, self.contexts, self.called = None, Contexts(), {}
+        self.tasks, self.loops, self._current = Tasks(), {}, {}
         memory, numbers, trying = self.memory, self.numbers, self.problems.trying
         at, seen = memory.word(self.addresses["schedulers"]), set[int]()
         first_state = 0
@@ -162,6 +170,8 @@ class Reader:
             trying(f"stacks of a thread at {thread.address:#x}", None, self._stacks, thread)
             trying(f"the timers of a thread at {thread.address:#x}", None, self._timers, thread)
             self._what_is_waited_for(thread)
+        trying("the contexts", None, self._contexts)
+        trying("asyncio's tasks", None, self._tasks_of_loops)
         trying("which tasklets are joined", None, self._joined)
         trying("what tasklets refer to", None, self._refer)
 
@@ -369,6 +379,7 @@ class Reader:
                 self.switching = True  # it begins or ends just now
             thread.keys[current] = of_thread.key
             thread.frames[current] = of_thread.frames
+            self._current[current] = of_thread.key, of_thread.frames
 
     def _own_chunk(self, tstate: int, wanted: int) -> bool:
         """Whether the thread's frames begin in this chunk; where that is not known, too."""
@@ -434,6 +445,48 @@ class Reader:
                 unknown: tuple[int | None, str | None, int] = None, None, 0
                 parents[t] = trying(f"the scope of {t:#x}", unknown, self._scope, t, task[scope])
 
+    def _contexts(self) -> None:
+        """Read the contexts, and find the tasklets that wait for their answers."""
+        if "keys.indices" not in self.numbers:
+            return
+        self.contexts = read_contexts(self)
+        if not self.contexts.found:
+            return
+        on, blocked, at = self.at["waiting_on"], self.at["blocked"], self.contexts
+        for t, task in self._all(STARTED):
+            if not task[blocked] or task[on] not in self.waits:
+                continue
+            if task[on] in at.calls:
+                self.called[t] = at.calls[task[on]]
+                at.waiting[task[on]].tasklet = t
+            elif self.sees_suspended and self.waits[task[on]]["kind"] in ("Descriptor", "Event", "Condition"):
+                found = being_made(self, t, task, at)
+                if found is not None:
+                    self.called[t] = found
+
+    def states_of_threads(self) -> list[int]:
+        return list(self.states)
+
+    def _tasks_of_loops(self) -> None:
+        """Read asyncio's tasks, and find the tasklets that run their event loops."""
+        self.tasks = read_tasks(self)
+        if not self.tasks.found or not self.sees_suspended:
+            return
+        runs: dict[int, bool] = {}  # by code
+        for t, task in self._all(None):
+            if task[self.at["state"]] != STARTED:
+                continue
+            key, frames = self.stack_of(t, task)
+            for code, frame in zip(key[::2], frames, strict=True):
+                if code not in runs:
+                    runs[code] = self.objects.beginning(code)[0].endswith("run_forever")
+                if runs[code]:  # its first variable is the loop
+                    loop = (
+                        self.stack_memory.word(frame + self.numbers["frame.locals"]) & ~self.numbers["frame.code_tags"]
+                    )
+                    if loop in self.tasks.found:
+                        self.loops[t] = loop
+
     def _joined(self) -> None:
         """Find what the Events were made for that tasklets wait for: the end of a tasklet, or of those of a scope."""
         events = {at for at, found in self.waits.items() if found["kind"] == "Event"}
@@ -447,7 +500,7 @@ class Reader:
         if not self.sees_suspended or "code.local_kinds" not in self.numbers:
             return
         on, blocked, names = self.at["waiting_on"], self.at["blocked"], ("_children", "_services")
-        for _, task in self._all(STARTED):
+        for t, task in self._all(STARTED):
             waited = task[on]
             if (
                 not task[blocked]
@@ -456,7 +509,7 @@ class Reader:
                 or "scope" in self.waits[waited]
             ):
                 continue
-            for scope in made_for(self, task, "_idle", waited):
+            for scope in made_for(self, t, task, "_idle", waited):
                 of, slot = self.objects.type_of(scope), self.objects.slot
                 several = [slot(scope, of, name) for name in names]
                 used = self.numbers["dict.used"]
@@ -497,6 +550,11 @@ class Reader:
     def stack_with_frames(self, task: tuple[int, ...]) -> tuple[Key, list[int]]:
         """The stack of a suspended tasklet, and where its frames are."""
         return self.chain(*self._begin(task))
+
+    def stack_of(self, t: int, task: tuple[int, ...]) -> tuple[Key, list[int]]:
+        """The same of a tasklet that is suspended, or is its thread's current one."""
+        known = self._current.get(t)
+        return self.stack_with_frames(task) if known is None else known
 
     def _scope(self, t: int, scope: int) -> tuple[int | None, str | None, int]:
         """The tasklet that has opened the scope that it was spawned in, the name of its innermost scope, its own scope."""

@@ -31,8 +31,8 @@ class Walked(Protocol):
     numbers: dict[str, int]
     at: dict[str, int]  # members of a tasklet
 
-    def stack_with_frames(self, task: tuple[int, ...]) -> tuple[tuple[int, ...], list[int]]:
-        """The key and the places of the frames of a suspended tasklet."""
+    def stack_of(self, t: int, task: tuple[int, ...]) -> tuple[tuple[int, ...], list[int]]:
+        """The key and the places of the frames of a tasklet that does not run."""
 
 
 class Frames:
@@ -96,7 +96,7 @@ class Look:
         at = self._reader.at
         for t, task in tasklets:
             try:
-                key, frames = self._reader.stack_with_frames(task)
+                key, frames = self._reader.stack_of(t, task)
                 used, entered = set[int](), list[int]()
                 self._function(task[at["function"]], used)
                 for frame, code in zip(frames, key[::2], strict=True):
@@ -186,21 +186,32 @@ class Look:
         used.update(reached)
 
 
-def made_for(reader: Walked, task: tuple[int, ...], slot: str, waited: int) -> Iterator[int]:
-    """The objects that the innermost frames of a tasklet refer to, and that have in this slot what it waits for."""
+def variables(reader: Walked, t: int, task: tuple[int, ...]) -> Iterator[tuple[int, int]]:
+    """The objects that variables of the innermost frames of a suspended tasklet have, and the type of each."""
     frames, objects = Frames(reader), reader.objects
-    key, places = reader.stack_with_frames(task)
+    key, places = reader.stack_of(t, task)
+    tags = TAGS if reader.numbers["frame.code_tags"] else 0
     for frame, code in list(zip(places, key[::2], strict=True))[:NEAR]:
         try:
             slots, count, _ = frames.slots(frame, code)
         except (Torn, struct.error):
             continue
-        tags = TAGS if reader.numbers["frame.code_tags"] else 0
         for value in (slot & ~tags for slot in slots[:count]):
             if value == 0 or value & 7:
                 continue
             try:
-                if objects.slot(value, objects.type_of(value), slot) == waited:
-                    yield value
+                type_ = objects.type_of(value)
+                objects.slots(type_)
             except Torn:  # a variable without a value, or one that is being changed
                 continue
+            yield value, type_
+
+
+def made_for(reader: Walked, t: int, task: tuple[int, ...], slot: str, waited: int) -> Iterator[int]:
+    """The objects that the innermost frames of a tasklet refer to, and that have in this slot what it waits for."""
+    for value, type_ in variables(reader, t, task):
+        try:
+            if reader.objects.slot(value, type_, slot) == waited:
+                yield value
+        except Torn:
+            continue

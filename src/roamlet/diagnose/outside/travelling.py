@@ -18,6 +18,8 @@ READERS = (
     "python",
     "shapes",
     "referring",
+    "contexts",
+    "tasks",
     "system.descriptors",
     "reader",
     "cycles",

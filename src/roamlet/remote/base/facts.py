@@ -11,7 +11,7 @@ TEXTS = ("implementation", "platform", "machine", "executable", "packages", "nam
 FOR_EXTENSIONS = {"libc": "", "suffixes": ""}  # without these a context gets no extension modules
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Facts:
     """The Python on the target. `python` is its version, `pid` its process, `packages` the top-level names that it can import.
 

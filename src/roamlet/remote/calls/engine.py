@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from roamlet._migration import Home
-from roamlet.core import Waiter
+from roamlet.core import Waiter, published
 from roamlet.remote import modules
 from roamlet.remote.base import observing
 from roamlet.remote.base.deadlines import deadline_of, remaining
@@ -60,6 +60,21 @@ class Calls:
     `link` carries the frames, `shipping` sends modules ahead of calls, `facts` is what the target has said of itself. `via` is
     the engine of the context whose process has started this one. `threads` is None before begin() and once it was closed.
     """
+
+    # What `roamlet ps` reads from outside has slots, here and in the objects that this refers to: a type says itself where those
+    # are, in the same way in all versions of CPython.
+    __slots__ = (
+        "__weakref__",
+        "_behind",
+        "_heartbeat",
+        "_moves_to",
+        "_pid",
+        "facts",
+        "link",
+        "shipping",
+        "threads",
+        "via",
+    )
 
     def __init__(self, link: Link, shipping: Shipping, facts: Facts, via: "Calls | None" = None) -> None:
         self.link = link
@@ -399,6 +414,7 @@ def calls_of(context: ContextBase) -> Calls:
 
 
 _open: "weakref.WeakSet[Calls]" = weakref.WeakSet()
+published["contexts"] = _open.data  # type: ignore[attr-defined]  # the set in it, of weak references
 
 
 def opened() -> list[Calls]:

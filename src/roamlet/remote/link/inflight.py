@@ -34,6 +34,8 @@ class InFlight:
     `calls` may be read by any thread and is changed under `lock`, the link's. `largest_result` limits what is stored of a result.
     """
 
+    __slots__ = ("_arriving", "_numbers", "calls", "largest_result", "lock")
+
     def __init__(self, lock: threading.Lock) -> None:
         self.lock = lock
         self.calls: dict[int, Entry] = {}

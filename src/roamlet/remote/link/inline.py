@@ -39,6 +39,22 @@ class InlineReader:
     link's lock alone, which is that of `in_flight`. `bytes_up` counts what callers have read.
     """
 
+    __slots__ = (
+        *(
+            "_failed_spins",
+            "_identifier",
+            "_in_flight",
+            "_last",
+            "_process",
+            "_resumes",
+            "_row",
+            "_unread",
+            "_used",
+            "_wake",
+        ),
+        *("bytes_up", "caller", "paused"),
+    )
+
     # Not looked up in their module, where tests of users put clocks that stand still.
     _now = staticmethod(time.monotonic)
     _precisely_now = staticmethod(time.perf_counter)

@@ -54,6 +54,13 @@ class Link:
     `wait_for_room` are those of its Sender.
     """
 
+    __slots__ = (
+        *("__weakref__", "_bytes_read", "_inline", "_reads", "_threads", "bundle_cache", "calls", "channels", "ended"),
+        *("greeted", "hello", "identifier", "in_flight", "is_near", "name", "on_piece", "on_want", "output", "packers"),
+        *("process", "scanner", "send", "send_at_once", "send_when_quiet", "sender", "stalled", "trunk", "transport"),
+        *("tunnels", "wait_for_room", "wrong"),
+    )
+
     def __init__(
         self,
         process: Pipe,

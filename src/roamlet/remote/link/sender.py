@@ -22,6 +22,11 @@ class Sender:
     be sent any more; it is set once. `bytes_down` counts the bytes that were sent or queued, `queued` those that wait for the pipe.
     """
 
+    __slots__ = (
+        *("_down_closed", "_links", "_pipe", "_queue", "_waiting_for_quiet", "_waiting_for_room"),
+        *("bytes_down", "end", "lock", "queued"),
+    )
+
     def __init__(self, pipe: Pipe, links: TaskletThread, lock: threading.Lock) -> None:
         self.lock = lock
         self.end: Closed | Died | Forked | None = None

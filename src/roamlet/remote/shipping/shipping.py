@@ -56,6 +56,21 @@ class Shipping:
     was decided about modules for this context.
     """
 
+    __slots__ = (
+        *("_announced", "_asked", "_has", "_imported", "_link", "_order", "_own", "_parts", "_platform", "_prepared"),
+        *(
+            "_sent",
+            "_shared_objects",
+            "_thread",
+            "_unanswered",
+            "_warned",
+            "_waves",
+            "modules",
+            "policy",
+            "round_trips",
+        ),
+    )
+
     def __init__(
         self,
         link: Link,

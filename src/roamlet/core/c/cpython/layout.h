@@ -6,7 +6,11 @@
 #include "../layout.h"
 
 #if ROAMLET_VERSION_KNOWN
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #include "internal/pycore_dict.h"
+#pragma GCC diagnostic pop
 #define FRAMES_LAYOUT                                                                                                     \
     RUNNING_FRAME_LAYOUT, LAYOUT_AT("frame.previous", _PyInterpreterFrame, previous),                                     \
         LAYOUT_AT("frame.owner", _PyInterpreterFrame, owner), LAYOUT_AT("frame.locals", _PyInterpreterFrame, localsplus), \
@@ -55,7 +59,7 @@
         {"type.method", &PyMethod_Type}, {"type.builtin", &PyCFunction_Type}, {"type.str", &PyUnicode_Type}, {"type.bytes", &PyBytes_Type},                    \
         {"type.int", &PyLong_Type}, {"type.float", &PyFloat_Type}, {"type.bool", &PyBool_Type},                           \
         {"type.tuple", &PyTuple_Type}, {"type.list", &PyList_Type}, {"type.dict", &PyDict_Type},                          \
-        {"type.cell", &PyCell_Type}, {"type.coroutine", &PyCoro_Type}, {"type.generator", &PyGen_Type}, {"none", &_Py_NoneStruct}, {"true", &_Py_TrueStruct}, {"false", &_Py_FalseStruct},
+        {"type.cell", &PyCell_Type}, {"type.coroutine", &PyCoro_Type}, {"type.weakref", &_PyWeakref_RefType}, {"type.set", &PySet_Type}, {"type.generator", &PyGen_Type}, {"none", &_Py_NoneStruct}, {"true", &_Py_TrueStruct}, {"false", &_Py_FalseStruct},
 
 /* The lowest of the bits that are set in the state of a string. */
 static inline uint64_t

@@ -35,8 +35,9 @@
 /* 1 is _Py_THREAD_ATTACHED. */
 #define GIL_LAYOUT LAYOUT_AT("tstate.gil", PyThreadState, state), {"tstate.gil_mask", 255}, {"tstate.gil_value", 1},
 #define GIL_ADDRESSES
-/* For layout.c: where the slots of a suspended frame end that are in use. */
-#define STACK_TOP_LAYOUT LAYOUT_AT("frame.stack_pointer", _PyInterpreterFrame, stackpointer)
+/* For layout.c: where the slots of a suspended frame end that are in use, and a thread's list of asyncio's tasks. */
+#define STACK_TOP_LAYOUT                                                                                                  \
+    LAYOUT_AT("frame.stack_pointer", _PyInterpreterFrame, stackpointer), LAYOUT_AT("tstate.tasks", _PyThreadStateImpl, asyncio_tasks_head)
 #ifndef FRAMES_END
 #define FRAMES_END(tstate) NULL
 #define FRAME_IS_END(frame) false
