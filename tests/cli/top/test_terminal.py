@@ -172,7 +172,7 @@ def test_what_is_no_terminal_gets_one_table(started, capsys):  # noqa: F811
     said, problems = capsys.readouterr()
     assert problems == ""
     assert said.startswith(f"process {running.pid} on Python ")
-    assert re.search(r"^   10  blocked  receive on channel ", said, re.MULTILINE)
+    assert re.search(r"^   10  blocked +[\d.]+ m?s  receive on channel ", said, re.MULTILINE)
     assert re.search(r"^MainThread  sleeping +0\.0 +0 +11 +0 +0 +1 +0$", said, re.MULTILINE)
     assert "\x1b" not in said
     assert not can_be_drawn_on(io.StringIO())
