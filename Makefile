@@ -30,7 +30,7 @@ help:
 	@echo 'make ansible-demo  one playbook over ten hosts of a lab with stock ssh, Mitogen and roamlet (root)'
 	@echo 'make soak       the tests that take longer'
 	@echo 'make cleanroom  clone into fresh Debian systems and make demo and test there (root, takes an hour)'
-	@echo 'make nightly    what .ci/run leaves out: test-all whole, the other clean rooms (root, takes two hours)'
+	@echo 'make nightly    what .ci/run leaves out: test-all whole, long readings of memory, the other clean rooms (root, two hours)'
 	@echo 'make try-aarch64  the core tests on an emulated aarch64 (takes a quarter of an hour)'
 
 # Stamps: each is newer than what it was made from. The packages first, then the C core alone when only it has changed.
@@ -106,7 +106,8 @@ cleanroom:
 	@tools/cleanroom.sh $(ARGS)
 
 nightly:
-	@status=0; tools/test_all.sh $(ARGS) || status=1; tools/cleanroom.sh bare user locale space || status=1; exit $$status
+	@status=0; tools/test_all.sh $(ARGS) || status=1; $(MAKE) soak ARGS='tests/diagnose/outside' || status=1; \
+	tools/cleanroom.sh bare user locale space || status=1; exit $$status
 
 try-aarch64: .venv/.packages
 	@tools/try_aarch64.sh $(ARGS)

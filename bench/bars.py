@@ -267,6 +267,18 @@ def stopped_share(count: int) -> Callable[[dict[str, Any]], float]:
     return value
 
 
+def looked_at(count: int, figure: str, unit: float) -> Callable[[dict[str, Any]], float]:
+    """A figure of a process with so many tasklets, in this unit: "listed", by `roamlet ps`, or a "stop" for a look."""
+
+    def value(run: dict[str, Any]) -> float:
+        taken = run["seeing"]["looked_at"][str(count)][figure]
+        if taken is None:
+            raise KeyError(figure)
+        return float(taken / unit)
+
+    return value
+
+
 def travel(round_trip: int, figure: str, unit: float) -> Callable[[dict[str, Any]], float]:
     """A figure of what travels to a context at the end of such a line, in this unit."""
     return lambda run: float(run["snapshot"]["travel"][str(round_trip)][figure] / unit)
@@ -371,6 +383,11 @@ BARS = (
         Bar("seeing", f"stopped by roamlet top, {count:,} tasklets", 1.0, "%", stopped_share(count))
         for count in (2_000, 100_000)
     ),
+    *(
+        Bar("seeing", f"a stop for a look, {count:,} tasklets", limit, "ms", looked_at(count, "stop", 1e-3))
+        for count, limit in ((2_000, 5.0), (100_000, 150.0))
+    ),
+    Bar("seeing", "roamlet ps, 100,000 tasklets, idle", 1.0, "s", looked_at(100_000, "listed", 1.0)),
     *(
         Bar("libraries", f"{title}, CPU, roamlet.patch / gevent", limit, RATIO, library(way))
         for way, title, limit in (

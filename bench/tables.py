@@ -296,6 +296,7 @@ def seeing_table(seeing: dict[str, Any]) -> Table:
         "a stop, ms",
         "stopped, % of the time",
         "longest pause, ms",
+        "`roamlet ps` while idle, s",
     ]
     table = Table("A busy process that `roamlet top` looks at once a second", heads)
     for count, taken in seeing["looked_at"].items():
@@ -304,6 +305,7 @@ def seeing_table(seeing: dict[str, Any]) -> Table:
         )
         row = [f"{int(count):,} tasklets", number(taken["alone_per_s"], 0), number(taken["watched_per_s"], 0)]
         row += [number(taken["loss"] * 100, 2), number(stop, 1), number(share, 2), number(taken["longest"] * 1e3, 1)]
+        row.append(number(taken["listed"], 2))
         table.rows.append(row)
     return table
 

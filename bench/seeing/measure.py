@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,9 +21,10 @@ class Settings:
     turns: tuple[tuple[int, float], ...] = ((2_000, 12.0), (100_000, 45.0))
     rounds: int = 2
     interval: float = 1.0
+    listings: int = 5
 
 
-QUICK = Settings(turns=((2_000, 6.0), (20_000, 10.0)), rounds=1)
+QUICK = Settings(turns=((2_000, 6.0), (20_000, 10.0)), rounds=1, listings=2)
 
 
 def measure(settings: Settings, say: Callable[[str], None]) -> dict[str, Any]:
@@ -43,6 +45,7 @@ def _of(count: int, seconds: float, settings: Settings) -> dict[str, Any]:
     alone, watched, stops, shares, longest = [], [], list[float](), list[float](), 0.0
     with Worker("bench.seeing.worker") as worker:
         pid = worker.ask("begin", count=count)
+        listed = [_listed(pid) for _ in range(settings.listings)]  # it waits for what it is asked
         worker.ask("turn", seconds=min(seconds, 1.0))
         for _ in range(settings.rounds):
             alone.append(worker.ask("turn", seconds=seconds)["per_s"])
@@ -62,7 +65,15 @@ def _of(count: int, seconds: float, settings: Settings) -> dict[str, Any]:
         "looks": len(stops),
         "share": max(shares) if shares else None,
         "longest": longest,
+        "listed": median(listed),
     }
+
+
+def _listed(pid: int) -> float:
+    """Seconds of `roamlet ps` as a whole, of a process that is idle."""
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "roamlet", "ps", str(pid)], stdout=subprocess.DEVNULL, check=True, cwd=ROOT)
+    return time.perf_counter() - began
 
 
 @contextmanager

@@ -66,4 +66,6 @@ def test_damaged_images_are_read_as_far_as_they_can_be(started):
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 def test_ten_thousand_damaged_images(started):
-    damage_many(image_of(started), range(300, 10_300))
+    outcomes = damage_many(image_of(started), range(300, 10_300))
+    assert sum(outcomes.values()) == 10_000
+    assert min(outcomes.values()) > 0, outcomes

@@ -226,8 +226,11 @@ def test_no_row_of_a_busy_process_is_torn(started):
 @pytest.mark.timeout(1800)
 def test_no_row_in_ten_thousand_reads_is_torn(started):
     running = started("busy", "20", "100000")
-    for _ in read_many(running, 10_000):
-        pass
+    torn, reads = 0, 0
+    for process in read_many(running, 10_000):
+        torn += bool(list(wrong_rows(process)))
+        reads += 1
+    assert (torn, reads) == (0, 10_000)
 
 
 def test_a_paused_tasklet_of_a_busy_process_is_paused(started):

@@ -17,6 +17,9 @@ PROOF = "roamlet.diagnose.dump() in the process tells whether any can"
 
 def add_cycles(process: model.Process, reader: Reader) -> None:
     """Find them, and add them to `process`. Raises what DAMAGED lists."""
+    some = any(found.get("owner") or "joined" in found or "scope" in found for found in reader.waits.values())
+    if not some and reader.references is None:
+        return
     everyone = {tasklet.id: tasklet for _, tasklet in process.tasklets()}
     waiting = {
         tasklet.id: tasklet.wait

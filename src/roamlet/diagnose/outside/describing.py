@@ -1,5 +1,8 @@
 """The model of what a Reader has walked through. What is read besides, names and code with its lines, does not change."""
 
+from operator import itemgetter
+from typing import Any
+
 from roamlet.diagnose import model
 from roamlet.diagnose.outside.cycles import add_cycles
 from roamlet.diagnose.outside.reader import NEW, RECEIVES, RUNS, SENDS, STARTED, Reader, State, Thread
@@ -14,6 +17,8 @@ KINDS = {
     "Event": model.EVENT,
     "SimpleQueue": model.QUEUE,
 }
+
+OF_A_TASKLET = tuple(model.Tasklet.__slots__[1:])  # all but its number, in the order in which it takes them
 
 Fields = tuple[int, ...]  # of a tasklet, as the reader has them
 
@@ -33,6 +38,7 @@ class Description:
         self._stacks: dict[Key, model.Stack] = {(): ()}
         self._waits: dict[tuple[int, ...], model.Wait] = {}
         self._names: dict[int, str] = {}
+        self._since = ("since",) if "since" in self._at else ()
 
     def add_to(self, process: model.Process) -> None:
         """Put threads, tasklets and problems into `process`. Raises what DAMAGED lists, unless the reader is lenient."""
@@ -78,40 +84,62 @@ class Description:
         return found
 
     def _tasklets(self, thread: Thread) -> list[model.Tasklet]:
-        at, main, parents, keys, names = self._at, thread.fields["main"], self._reader.parents, thread.keys, self._names
-        blocked, function, preempted, atomic = (at[name] for name in ("blocked", "function", "preempted", "atomic"))
-        by_key = dict[int, model.Stack]()  # by identity: hashing a key takes longer than all the rest
-        with_locals, current, tasklets = self._reader.with_locals, thread.fields["current"], list[model.Tasklet]()
-        loops = self._reader.loops
+        at, parents, keys, called, loops = (
+            self._at,
+            self._reader.parents,
+            thread.keys,
+            self._reader.called,
+            self._reader.loops,
+        )
+        names = ("blocked", "waiting_on", "queue", "function", "state", "atomic", "preempted", "timer", *self._since)
+        telling, blocked, timer = itemgetter(*(at[name] for name in names)), at["blocked"], at["timer"]
+        alone = {thread.fields["main"], thread.fields["current"], *called, *parents, *loops, *thread.ring}
+        # Of a hundred thousand tasklets most differ in their number alone: those are made of what was found for the first.
+        made: dict[tuple[int, ...], tuple[Any, ...]] = {}
+        tasklets, new, one, with_locals = list[model.Tasklet](), model.Tasklet, self._tasklet, self._reader.with_locals
         for t, task in thread.in_order():
-            wait = None
-            if not task[blocked]:
-                state = self._state(thread, t, task)
-                if state is None:
-                    continue
-            elif task[blocked] == RUNS:
-                state = model.IN_RUN
-            else:
-                state, wait = model.BLOCKED, self._wait(thread, t, task)
-            key, called = keys.get(t, ()), task[function]
-            frames = None if with_locals else by_key.get(id(key))
-            if frames is None:
-                frames = by_key[id(key)] = self._stack(key, thread.frames.get(t, []))
-            name = "main" if t == main else names.get(called)
-            if name is None:
-                name = names[called] = self._trying(f"the name of {t:#x}", "?", self._objects.function_name, called)
-            if called == 0 and t != main and frames:  # it has dropped its function, in whose frame it still is
-                name = frames[-1].function
-            tasklet = model.Tasklet(t, name, state, t == main, wait, frames=frames)
-            if t in parents:
-                tasklet.parent, tasklet.scope, _ = parents[t]
-            if task[preempted] and t != current:
-                tasklet.preempted = True
-            tasklet.atomic = task[atomic]
-            if t in loops:
-                tasklet.tasks = tuple(self._reader.tasks.found[loops[t]])
-            tasklets.append(tasklet)
+            if not task[blocked] or task[timer] >= 0 or with_locals or t in alone:
+                tasklet = one(thread, t, task)
+                if tasklet is not None:
+                    tasklets.append(tasklet)
+                continue
+            key = keys.get(t, ())
+            kind = (id(key), *telling(task))
+            same = made.get(kind)
+            if same is None:
+                tasklet = one(thread, t, task)
+                assert tasklet is not None  # it is blocked
+                made[kind] = same = tuple(getattr(tasklet, name) for name in OF_A_TASKLET)
+            tasklets.append(new(t, *same))
         return tasklets
+
+    def _tasklet(self, thread: Thread, t: int, task: Fields) -> model.Tasklet | None:
+        """None for one that has ended."""
+        at, main, names = self._at, thread.fields["main"], self._names
+        wait = None
+        if not task[at["blocked"]]:
+            state = self._state(thread, t, task)
+            if state is None:
+                return None
+        elif task[at["blocked"]] == RUNS:
+            state = model.IN_RUN
+        else:
+            state, wait = model.BLOCKED, self._wait(thread, t, task)
+        called = task[at["function"]]
+        frames = self._stack(thread.keys.get(t, ()), thread.frames.get(t, []))
+        name = "main" if t == main else names.get(called)
+        if name is None:
+            name = names[called] = self._trying(f"the name of {t:#x}", "?", self._objects.function_name, called)
+        if called == 0 and t != main and frames:  # it has dropped its function, in whose frame it still is
+            name = frames[-1].function
+        tasklet = model.Tasklet(t, name, state, t == main, wait, frames=frames, atomic=task[at["atomic"]])
+        if t in self._reader.parents:
+            tasklet.parent, tasklet.scope, _ = self._reader.parents[t]
+        if task[at["preempted"]] and t != thread.fields["current"]:
+            tasklet.preempted = True
+        if t in self._reader.loops:
+            tasklet.tasks = tuple(self._reader.tasks.found[self._reader.loops[t]])
+        return tasklet
 
     def _state(self, thread: Thread, t: int, task: Fields) -> str | None:
         """Of a tasklet that waits for nothing; None for one that has ended."""

@@ -6,16 +6,14 @@ be: a contradiction raises Torn. What it means is said in describing.py.
 
 import struct
 import time
-from itertools import repeat
-from operator import sub
 from typing import Any
 
 from roamlet.diagnose.outside.contexts import Contexts, being_made, read_contexts
 from roamlet.diagnose.outside.errors import DAMAGED, CannotRead, Problems, Torn
 from roamlet.diagnose.outside.python import Objects
 from roamlet.diagnose.outside.referring import MOST_TASKLETS, Look, References, made_for
-from roamlet.diagnose.outside.shapes import Key, Shapes
-from roamlet.diagnose.outside.system.memory import WORD, Memory
+from roamlet.diagnose.outside.shapes import Key, Part, Shapes, differing
+from roamlet.diagnose.outside.system.memory import Memory
 from roamlet.diagnose.outside.table import Table
 from roamlet.diagnose.outside.tasks import Tasks, read_tasks
 
@@ -24,11 +22,14 @@ MOST_FRAMES = 200_000  # of one stack
 SUSPICIOUS = 500  # frames, from which on loops are looked for
 MOST_CASES = 10_000  # channels of a select
 MOST_SCOPES = 1000
+SHAPES_OF_A_PLACE = 50  # that stacks which begin at the same place are compared with
 
 STARTED, NEW = 2, 1  # a tasklet's state
 RECEIVES, SENDS, WAITS, RUNS, QUEUES = -1, 1, 2, 3, 4  # what it is blocked in
 
-NO_SHAPE: tuple[None, tuple[()]] = None, ()
+# Of the innermost frame of a suspended tasklet: the tasklet, the frame, what is within [low, high) is read how much further, and
+# the tasklet's chunk.
+Found = tuple[int, int, int, int, int, int]
 
 
 class Thread:
@@ -313,50 +314,81 @@ class Reader:
             )
 
     def _stacks_by_shape(self, thread: Thread, suspended: list[tuple[int, tuple[int, ...]]]) -> None:
+        shapes = Shapes(self.stack_memory, self.chain, self.frame, self.frame_members)
+        alike: dict[
+            int, list[Found]
+        ] = {}  # by where the innermost frame is, from the tasklet's chunk or on the C stack
+        self._find_innermost(suspended, alike)
+        for found in alike.values():
+            left, parts = found[::-1], None
+            for _ in range(SHAPES_OF_A_PLACE):  # the first is learnt, and others compared with it
+                if not left:
+                    break
+                key, parts = self._learn(shapes, thread, left.pop())
+                if left and parts:
+                    left = self._compare(thread, key, parts, left)
+            for each in left:
+                self._learn(shapes, thread, each)
+
+    def _find_innermost(self, suspended: list[tuple[int, tuple[int, ...]]], alike: dict[int, list[Found]]) -> None:
         # What runs once for each of a hundred thousand tasklets is written out here: a call of _begin() takes as long.
-        at, memory, keys, unpack_word = self.at, self.stack_memory, thread.keys, WORD.unpack_from
-        shapes = Shapes(memory, self.chain, self.frame, self.frame_members)
-        known, blocks, shift, mask, last_word = (
-            shapes.known.get,
-            memory.blocks.get,
-            memory.shift,
-            memory.mask,
-            memory.size - 8,
-        )
-        frame, cframe, current, chunk_at = (
-            at.get("frame", 0),
-            at.get("cframe"),
-            self.numbers.get("cframe.frame", 0),
-            at["chunk"],
-        )
-        sliced = "length" in at
+        at, of_frame = self.at, self.numbers.get("cframe.frame", 0)
+        frame, chunk_at, sliced = at["cframe" if "cframe" in at else "frame"], at["chunk"], "length" in at
         length, sp, base, buffer = (at.get(name, 0) for name in ("length", "sp", "base", "buffer"))
         low = high = there = 0
+        found, places = list[Found](), list[int]()
         for t, task in suspended:
-            try:
-                if sliced:
-                    low, high, there = (task[sp], task[base], task[buffer] - task[sp]) if task[length] else (0, 0, 0)
-                begin = task[frame if cframe is None else cframe]
-                if cframe is not None and begin:
-                    place = (begin + there if low <= begin < high else begin) + current
-                    block, within = blocks(place >> shift), place & mask
-                    begin = memory.word(place) if block is None or within > last_word else unpack_word(block, within)[0]
-                chunk = task[chunk_at]
-                key, parts = known(begin if low <= begin < high else begin - chunk, NO_SHAPE)
-                for offset, inside, last, unpack, values, unpack_links, links in parts:
-                    place = offset + (there if inside else chunk)
-                    block, place = blocks(place >> shift), place & mask
-                    if block is None or place > last or unpack(block, place) != values:
-                        key = None
-                        break
-                    if tuple(map(sub, unpack_links(block, place), repeat(chunk))) != links:
-                        key = None
-                        break
-                keys[t] = shapes.key_of(begin, low, high, there, chunk) if key is None else key
-            except DAMAGED as error:
-                if not self.problems.lenient:
-                    raise
-                self.problems.note(f"the stack of the tasklet at {t:#x}", error)
+            if sliced:
+                low, high, there = (task[sp], task[base], task[buffer] - task[sp]) if task[length] else (0, 0, 0)
+            begin = task[frame]
+            found.append((t, begin, low, high, there, task[chunk_at]))
+            places.append((begin + there if low <= begin < high else begin) + of_frame)
+        begins: list[int] | None = None
+        if "cframe" in at:
+            begins = self.problems.trying("where stacks begin", None, self.stack_memory.words, places)
+            if begins is None:
+                begins = [
+                    self.problems.trying(f"the stack of a tasklet at {p:#x}", 0, self.stack_memory.word, p)
+                    for p in places
+                ]
+        for index, (t, begin, low, high, there, chunk) in enumerate(found):
+            if begins is not None:
+                begin = begins[index]  # noqa: PLW2901 - it was where to look for it
+            place = begin if low <= begin < high else begin - chunk
+            if place in alike:
+                alike[place].append((t, begin, low, high, there, chunk))
+            else:
+                alike[place] = [(t, begin, low, high, there, chunk)]
+
+    def _learn(self, shapes: Shapes, thread: Thread, found: Found) -> tuple[Key, tuple[Part, ...] | None]:
+        try:
+            key, parts = shapes.learn(*found[1:])
+        except DAMAGED as error:
+            if not self.problems.lenient:
+                raise
+            self.problems.note(f"the stack of the tasklet at {found[0]:#x}", error)
+            return (), None
+        thread.keys[found[0]] = key
+        return key, parts
+
+    def _compare(self, thread: Thread, key: Key, parts: tuple[Part, ...], found: list[Found]) -> list[Found]:
+        """Give those of a shape its key; the others are returned."""
+        other = set[int]()
+        chunks = [each[5] for each in found]
+        for part in parts:
+            offset = part.offset
+            places = [offset + each[4] for each in found] if part.inside else [offset + chunk for chunk in chunks]
+            data, missing = self.stack_memory.pieces_at(places, part.size)
+            if len(missing) == len(found):
+                return found
+            other.update(missing, differing(part, data, chunks))
+        if not other:
+            thread.keys.update(dict.fromkeys([each[0] for each in found], key))
+            return []
+        for index, each in enumerate(found):
+            if index not in other:
+                thread.keys[each[0]] = key
+        return [found[index] for index in sorted(other)]
 
     def _current_stack(self, thread: Thread) -> None:
         fields, current = thread.fields, thread.fields["current"]

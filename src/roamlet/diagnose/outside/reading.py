@@ -140,9 +140,15 @@ def _undisturbed(reader: Reader, source: ProcessSource, memories: list[Memory]) 
             for memory in memories:
                 memory.refreshed()()
         now, whole = monotonic(), False
-        with suppress(*DAMAGED):
-            reader.walk()
-            whole = not reader.switching
+        for memory in memories:
+            memory.direct = before is not None
+        try:
+            with suppress(*DAMAGED):
+                reader.walk()
+                whole = not reader.switching
+        finally:
+            for memory in memories:
+                memory.direct = False
         if before is None:
             return None
         if activity(source.pid) == before:

@@ -6,6 +6,7 @@ import os
 import re
 import struct
 import threading
+from array import array
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from typing import NamedTuple, TypeAlias
@@ -60,9 +61,16 @@ class Source:
         """
         raise NotImplementedError
 
+    def gathered(self, places: list[int], size: int) -> bytearray | None:
+        """So many bytes at each of these places, one after the other; None where that is no faster than in blocks, or fails."""
+        return None
+
 
 class Memory:
-    """The blocks of a source that were read so far, each of 2**shift bytes. `late` counts those read since it was set to 0."""
+    """The blocks of a source that were read so far, each of 2**shift bytes. `late` counts those read since it was set to 0.
+
+    `direct`: many small pieces are read by themselves, and not kept, because the source does not change now.
+    """
 
     def __init__(self, source: Source, shift: int) -> None:
         self.source = source
@@ -72,6 +80,7 @@ class Memory:
         self.blocks: dict[int, Block] = {}
         self._places: dict[int, int] = {}  # of blocks, in this process
         self.late = 0
+        self.direct = False
 
     def read(self, address: int, size: int) -> bytes:
         """The bytes at an address. Raises Torn where nothing is mapped."""
@@ -118,6 +127,36 @@ class Memory:
         numbers = list(self.blocks)
         buffers = [(number << self.shift, self.blocks[number]) for number in numbers]
         return self.source.plan(buffers, [self._places[number] for number in numbers])
+
+    def words(self, places: list[int]) -> list[int]:
+        """The pointers at many addresses. Raises Torn where nothing is mapped at one of them."""
+        data = self.source.gathered(places, 8) if self.direct else None
+        if data is not None:
+            return memoryview(data).cast("Q").tolist()
+        return [self.word(place) for place in places]
+
+    def pieces_at(self, places: list[int], size: int) -> tuple[bytes | bytearray, list[int]]:
+        """The bytes at many addresses, one after the other; and the numbers of those that are not what is there, and not mapped."""
+        data = self.source.gathered(places, size) if self.direct else None
+        if data is not None:
+            return data, []
+        self.prefetch(places)
+        blocks, shift, mask, last, missing = self.blocks, self.shift, self.mask, self.size - size, list[int]()
+        between: dict[int, bytes] = {}
+        for index, at in enumerate(places):
+            if at & mask > last or at >> shift not in blocks:
+                try:
+                    between[index] = self.read(at, size)
+                except Torn:
+                    missing.append(index)
+                    between[index] = bytes(size)
+        if not between:
+            return b"".join([blocks[at >> shift][at & mask : (at & mask) + size] for at in places]), []
+        parts = (
+            between[index] if index in between else blocks[at >> shift][at & mask : (at & mask) + size]
+            for index, at in enumerate(places)
+        )
+        return b"".join(parts), missing
 
     def forget(self) -> None:
         """Know nothing any more."""
@@ -238,6 +277,22 @@ class ProcessSource(Source):
 
         fill.buffers = buffers  # type: ignore[attr-defined]  # must live as long as their addresses are used
         return fill
+
+    def gathered(self, places: list[int], size: int) -> bytearray | None:
+        if self._readv is None or not places:
+            return None
+        made = bytearray(len(places) * size)
+        base = ctypes.addressof(ctypes.c_char.from_buffer(made))
+        for first in range(0, len(places), IOVECS):
+            part = places[first : first + IOVECS]
+            remote = array("Q", [size]) * (2 * len(part))
+            remote[::2] = array("Q", part)
+            local = (ctypes.c_uint64 * 2)(base + first * size, len(part) * size)
+            counts = ctypes.c_ulong(1), ctypes.c_void_p(remote.buffer_info()[0]), ctypes.c_ulong(len(part))
+            self.calls += 1
+            if self._readv(self.pid, ctypes.byref(local), *counts, ctypes.c_ulong(0)) != len(part) * size:
+                return None  # a piece is not mapped
+        return made
 
     def _by_call(
         self, local: "ctypes.Array[ctypes.c_uint64]", remote: "ctypes.Array[ctypes.c_uint64]", sizes: list[int]
