@@ -207,6 +207,93 @@ def test_tasklets_that_start_and_end_starve_no_timer():
     assert log == ["woken"]
 
 
+def working(clock, times, seconds):
+    """A tasklet that lets the others run after each `seconds` of work."""
+    for _ in range(times):
+        clock.now += seconds
+        roamlet.schedule()
+
+
+def ticks(clock, times, seconds, late):
+    for _ in range(times):
+        due = clock.now + seconds
+        roamlet.sleep(seconds)
+        late.append(clock.now - due)
+
+
+def test_a_timer_is_not_late_by_the_work_of_all_that_are_runnable(clock):
+    """A round of them takes 50 ms. The look comes each millisecond, once their pace is known."""
+    late = []
+    roamlet.tasklet(ticks)(clock, 30, 0.002, late)
+    for _ in range(100):
+        roamlet.tasklet(working)(clock, 10, 0.0005)
+    roamlet.run()
+    assert max(late) < 0.010  # the first look is after 16 of them have begun
+    assert sorted(late)[20] <= 0.0025
+
+
+def test_tasklets_that_wait_as_they_begin_hold_up_no_timer(clock):
+    """None of them comes back from its wait before all have begun."""
+    late, lock = [], sync.Lock()
+
+    def begins():
+        clock.now += 0.0005
+        with lock:
+            pass
+
+    lock.acquire()
+    roamlet.tasklet(ticks)(clock, 1, 0.002, late)
+    waiting = [roamlet.tasklet(begins)() for _ in range(100)]
+    while not late:
+        roamlet.schedule()
+    lock.release()
+    roamlet.run()
+    assert late[0] < 0.010
+    assert not any(tasklet.alive for tasklet in waiting)
+
+
+def test_timers_that_are_due_at_one_look_run_in_the_order_of_their_times(clock):
+    log = []
+    for name, seconds in (("c", 0.003), ("a", 0.001), ("b", 0.002)):
+        roamlet.tasklet(sleeper)(name, seconds, log)
+    roamlet.schedule()
+    clock.now += 0.004
+    for _ in range(600):
+        roamlet.tasklet(log.append)("runnable")
+    roamlet.run()
+    woken = [log.index(name) for name in "abc"]
+    assert woken == list(range(woken[0], woken[0] + 3))
+    assert woken[0] < 100
+
+
+@pytest.mark.parametrize("sleepers", [1, 2, 50])
+def test_timers_that_come_faster_than_they_are_served_starve_nobody(clock, sleepers):
+    """A tasklet whose timer has put it before others is every second one at most."""
+    turns = []
+
+    def overloaded():
+        while True:
+            roamlet.sleep(0.001)
+            turns.append("timer")
+            clock.now += 0.002
+
+    hurried = [roamlet.tasklet(overloaded)() for _ in range(sleepers)]
+    for _ in range(20):
+        roamlet.schedule()
+    turns.clear()
+    others = [roamlet.tasklet(working)(clock, 200, 0.0001) for _ in range(10)]
+    for _ in range(40_000):
+        if not any(tasklet.alive for tasklet in others):
+            break
+        roamlet.schedule()
+        turns.append("other")
+    assert not any(tasklet.alive for tasklet in others)
+    assert turns.count("timer") > sleepers
+    for tasklet in hurried:
+        tasklet.kill()
+    del overloaded
+
+
 # ---- the clock for tests ----
 
 

@@ -442,7 +442,10 @@ def threads() -> list[int]:
     """A list of the ids of all threads, the oldest first."""
 
 def sleep(seconds: float, /) -> None:
-    """Block this tasklet for at least `seconds` (float, >= 0); others run meanwhile."""
+    """Block this tasklet for at least `seconds` (float, >= 0); others run meanwhile. With 0 all that are runnable run once.
+
+    A tasklet whose time has come runs before those that are runnable by then, every second one at most.
+    """
 
 def started() -> list[tasklet[...]]:
     """This thread's tasklets that have started and not ended, main excepted; the oldest first."""

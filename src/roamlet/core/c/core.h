@@ -155,6 +155,8 @@ struct Waiter {
     PyObject *weakrefs;
 };
 
+#define TIMER_YIELDS 0 /* due at the next look; its tasklet lets all that are runnable run first */
+
 typedef struct {
     int64_t when; /* ns on the core's monotonic clock */
     uint64_t order;
@@ -204,6 +206,7 @@ struct Scheduler {
     bool service;     /* a thread of roamlet's own */
     volatile bool sleeping; /* its thread sleeps with the GIL released; cleared by the thread that rings */
     int64_t last_tick;
+    int64_t fired_at; /* the count of switches, less two for each tasklet that its timer has put before others */
 
     Timer *timers;
     int timer_count, timer_capacity;

@@ -6,6 +6,7 @@
 #ifndef TICKS
 #define TICKS 256           /* switches between two looks at the clock, at most */
 #endif
+#define TICKS_OF_WORK 16    /* what the first run of a tasklet and a wait for the outside count for: fifty that each begin with a request take 10 ms */
 #ifndef TICK_NS
 #define TICK_NS 1000000     /* how often timers and the hub are looked at while tasklets run */
 #endif
@@ -19,7 +20,32 @@ static int deadlock_log(Scheduler *scheduler, int foreign);
 static bool signals_may_wake(void);
 static int scope_fires(Scheduler *scheduler, Tasklet *tasklet, int64_t now);
 
-/* Wake whose time has come. -1 with an exception set. */
+/* Let the next look come after so many more switches, and count those before: nothing else counts them. */
+static inline void
+ticks_set(Scheduler *scheduler, int ticks)
+{
+    scheduler->ticks_before += scheduler->ticks_given - scheduler->ticks;
+    scheduler->ticks = scheduler->ticks_given = ticks;
+}
+
+/* How often the thread's tasklets have come to where others may run, about as often as it has switched. */
+static inline int64_t
+ticks_counted(Scheduler *scheduler)
+{
+    return scheduler->ticks_before + scheduler->ticks_given - scheduler->ticks;
+}
+
+/* The current tasklet does what takes far longer than a switch: let the next look come earlier. */
+static inline void
+ticks_spend(Scheduler *scheduler)
+{
+    scheduler->ticks -= TICKS_OF_WORK - 1;
+    scheduler->ticks_before -= TICKS_OF_WORK - 1;
+}
+
+/* Wake whose time has come: those run before the tasklets that are runnable already, in the order of their times. A timer would else be late by
+   the time that all of these run. They get every second switch at most, so that timers which come faster than their tasklets work hold up
+   no tasklet for good: those for which none is left go to the end. -1 with an exception set. */
 static int
 timers_fire(Scheduler *scheduler)
 {
@@ -29,8 +55,15 @@ timers_fire(Scheduler *scheduler)
     int64_t now = clock_ns();
     if (now < 0)
         return -1;
+    if (scheduler->timers[0].when > now)
+        return 0;
+    int64_t switched = ticks_counted(scheduler), spare = switched - scheduler->fired_at;
+    Tasklet *last = NULL;
+    if (spare > 2 * TICKS)
+        spare = 2 * TICKS;
     while (scheduler->timer_count > 0 && scheduler->timers[0].when <= now) {
         Tasklet *tasklet = scheduler->timers[0].tasklet;
+        bool first = scheduler->timers[0].when != TIMER_YIELDS;
         if (unlikely(tasklet->scope != NULL) && (fired = scope_fires(scheduler, tasklet, now)) != 0) {
             if (fired < 0)
                 return -1;
@@ -38,7 +71,13 @@ timers_fire(Scheduler *scheduler)
         }
         tasklet->timed_out = true;
         scheduler_wake(tasklet);
+        if (first && spare > 1 && !scheduler->idle) {
+            ring_move(last != NULL ? last->next : scheduler->current->next, tasklet);
+            last = tasklet;
+            spare -= 2;
+        }
     }
+    scheduler->fired_at = switched - spare;
     return 0;
 }
 
@@ -113,23 +152,8 @@ hub_wait(Scheduler *scheduler, int looked)
         return result != NULL ? 0 : -1;
     }
     int failed = scheduler->hub != NULL ? hub_poll(scheduler, timeout) : doorbell_wait(scheduler, timeout);
-    scheduler->looked = monotonic_ns();
+    scheduler->looked = scheduler->last_tick = monotonic_ns(); /* the pace of switches has nothing to do with the time asleep */
     return failed;
-}
-
-/* Let the next look come after so many more switches, and count those before: nothing else counts them. */
-static inline void
-ticks_set(Scheduler *scheduler, int ticks)
-{
-    scheduler->ticks_before += scheduler->ticks_given - scheduler->ticks;
-    scheduler->ticks = scheduler->ticks_given = ticks;
-}
-
-/* How often the thread's tasklets have come to where others may run, about as often as it has switched. */
-static inline int64_t
-ticks_counted(Scheduler *scheduler)
-{
-    return scheduler->ticks_before + scheduler->ticks_given - scheduler->ticks;
 }
 
 /* While tasklets run: look at timers and hub about every millisecond, so that a loop of schedule() starves no wait. The
@@ -152,8 +176,10 @@ hub_tick(Scheduler *scheduler)
         return 0;
     }
     scheduler->last_tick = now;
-    if (passed > 2 * TICK_NS && scheduler->ticks_full > 1)
-        ticks_set(scheduler, scheduler->ticks_full /= 2);
+    if (passed > 2 * TICK_NS && scheduler->ticks_full > 1) {
+        int64_t ticks = scheduler->ticks_full * TICK_NS / passed;
+        ticks_set(scheduler, scheduler->ticks_full = ticks > 1 ? (int)ticks : 1);
+    }
     if (timers_fire(scheduler) < 0)
         return -1;
     return scheduler->hub != NULL ? hub_poll(scheduler, 0) : 0;

@@ -246,7 +246,8 @@ PyDoc_STRVAR(getmain_doc, "getmain()\n--\n\nThis thread's main tasklet.");
 PyDoc_STRVAR(getruncount_doc, "getruncount()\n--\n\nHow many tasklets of this thread are runnable, the current one included.");
 PyDoc_STRVAR(getcurrentid_doc, "getcurrentid()\n--\n\nA number that tells the running tasklet from all others that live; main's is its thread's id.");
 PyDoc_STRVAR(sleep_doc, "sleep(seconds, /)\n--\n\n"
-"Block this tasklet for at least `seconds` (float, >= 0); others run meanwhile.");
+"Block this tasklet for at least `seconds` (float, >= 0); others run meanwhile. With 0 all that are runnable run once.\n\n"
+"A tasklet whose time has come runs before those that are runnable by then, every second one at most.");
 PyDoc_STRVAR(started_doc, "started()\n--\n\nThis thread's tasklets that have started and not ended, main excepted; the oldest first.");
 PyDoc_STRVAR(install_hub_doc, "install_hub(poll, wake_fd, /)\n--\n\n"
 "Let this thread wait through poll(timeout), a float of seconds or None, which wakes tasklets by settling their Waiters.\n\n"

@@ -42,16 +42,23 @@ ring_remove(Scheduler *scheduler, Tasklet *tasklet)
     tasklet->operands = NULL;
 }
 
+/* Put `tasklet` before `next`. Both are in the ring. */
+static void
+ring_move(Tasklet *next, Tasklet *tasklet)
+{
+    if (tasklet == next)
+        return;
+    tasklet->prev->next = tasklet->next;
+    tasklet->next->prev = tasklet->prev;
+    ring_link(next, tasklet);
+}
+
 /* Let `tasklet`, which is in the ring, be the next to run. */
 static void
 ring_move_first(Scheduler *scheduler, Tasklet *tasklet)
 {
-    Tasklet *next = scheduler->idle ? scheduler->first : scheduler->current->next;
-    if (tasklet != next && tasklet != scheduler->current) {
-        tasklet->prev->next = tasklet->next;
-        tasklet->next->prev = tasklet->prev;
-        ring_link(next, tasklet);
-    }
+    if (tasklet != scheduler->current || scheduler->idle)
+        ring_move(scheduler->idle ? scheduler->first : scheduler->current->next, tasklet);
     if (scheduler->idle)
         scheduler->first = tasklet;
 }

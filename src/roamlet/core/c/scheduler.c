@@ -347,7 +347,10 @@ tasklet_main(Scheduler *scheduler, Tasklet *tasklet)
     if (likely(scheduler_resumed(scheduler, tasklet, &value) == 0) &&
         likely(switch_body_begin(scheduler, tasklet) == 0)) {
         Py_XDECREF(value); /* a tempval that nothing receives */
-        if (tasklet->kwargs == NULL)
+        ticks_spend(scheduler);
+        if (unlikely(--scheduler->ticks <= 0) && scheduler_tick(scheduler) < 0)
+            result = NULL;
+        else if (tasklet->kwargs == NULL)
             result = PyObject_Vectorcall(tasklet->function, ((PyTupleObject *)tasklet->args)->ob_item,
                                          (size_t)PyTuple_GET_SIZE(tasklet->args), NULL);
         else

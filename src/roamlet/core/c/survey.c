@@ -5,7 +5,7 @@
 static PyObject *
 seconds_until(int64_t when, int64_t now)
 {
-    return PyFloat_FromDouble((double)(when - now) / 1e9);
+    return PyFloat_FromDouble(when != TIMER_YIELDS ? (double)(when - now) / 1e9 : 0.0);
 }
 
 /* The channels of a select(): a new tuple. */

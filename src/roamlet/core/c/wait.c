@@ -55,6 +55,7 @@ queue_wait(RoamletQueue *queue, PyObject *on, int64_t deadline, int flags, PyObj
     if ((flags & ROAMLET_WAIT_HUB) || (deadline >= 0 && !(flags & ROAMLET_WAIT_DAEMON))) {
         current->keeps = true;
         scheduler->keepers++;
+        ticks_spend(scheduler);
     }
     failed = scheduler_suspend(scheduler, current, next, &value);
     woken = current->woken;

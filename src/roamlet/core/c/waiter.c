@@ -153,7 +153,7 @@ core_sleep(PyObject *Py_UNUSED(module), PyObject *seconds)
     if (scheduler == NULL || (delay = timeout_ns(seconds, "sleep()")) < 0 || (now = clock_ns()) < 0 ||
         scheduler_may_block(scheduler) < 0)
         return NULL;
-    if (wait_for(scheduler, NULL, now + delay, false, NULL, &value) < 0)
+    if (wait_for(scheduler, NULL, delay > 0 ? now + delay : TIMER_YIELDS, false, NULL, &value) < 0)
         return NULL;
     scheduler->current->timed_out = false;
     Py_XDECREF(value);
