@@ -72,6 +72,7 @@ PARTS = (
     "calls.shell",
     "calls.programs",
     "calls.timed",
+    "calls.traced",
 )
 # For roamlet.wire.modules.children.
 FOR_CHILDREN = ("protocol", "codec", "modules.bundle", "modules.standin", "modules.importer")

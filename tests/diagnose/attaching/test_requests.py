@@ -339,6 +339,13 @@ def test_it_is_prepared_by_a_script_where_both_have_remote_exec(folder, monkeypa
     assert not [path for path in folder.parent.iterdir() if path.suffix == ".py"]
 
 
+@pytest.mark.pythons((3, 14), (3, 99), reason="sys.remote_exec() came with 3.14")
+def test_an_unprepared_process_is_prepared_by_the_real_one(started):
+    running = started("works", "unprepared")
+    newest.prepare(running.pid)
+    assert encoding.decoded(asking.ask(running.pid, 0.1, EVENTS, HOLD)[0])[0].pid == running.pid
+
+
 def test_a_process_that_does_not_run_the_script_is_said_to_hang(folder, monkeypatch):
     monkeypatch.setattr(newest, "remote_exec", lambda pid, path: None)
     monkeypatch.setattr(newest, "PATIENCE", 0.05)

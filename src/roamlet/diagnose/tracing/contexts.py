@@ -45,7 +45,7 @@ class _Context:
         return 0 if self.near and self.least <= 0 <= self.most else (self.least + self.most) // 2
 
 
-class Watched:
+class Watched(observing.Observer):
     """The observer of a trace; see remote/base/observing.py. `spans` and `recordings` are complete after end()."""
 
     def __init__(self, events: int) -> None:
@@ -57,7 +57,7 @@ class Watched:
 
     def begin(self) -> None:
         """Observe, and have all contexts that are open note what they do. Blocks this tasklet for a round trip to each."""
-        observing.observer = self
+        observing.add(self)
         for calls in opened():
             self.opened(calls)
 
@@ -65,7 +65,7 @@ class Watched:
         """Fetch what the contexts have noted. Blocks this tasklet for a round trip to each."""
         for calls in list(self._contexts):
             self.closing(calls)
-        observing.observer = None
+        observing.remove(self)
 
     def _add(self, span: Span) -> None:
         if len(self.spans) < SPANS:

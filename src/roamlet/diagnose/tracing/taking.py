@@ -98,10 +98,11 @@ def _forget_after_fork() -> None:
     for trace in _taken:
         assert trace._looker is not None
         trace._looker.stop()
+        if trace._watched is not None:
+            observing.remove(trace._watched)
         trace._looker = trace._watched = None
         _core.trace_stop()
     _taken.clear()
-    observing.observer = None
 
 
 os.register_at_fork(after_in_child=_forget_after_fork)

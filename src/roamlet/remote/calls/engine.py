@@ -25,6 +25,7 @@ from roamlet.remote.calls.request import (
     encoded,
     head_of,
     heads,
+    is_own,
     keywords_of,
     name_of_value,
     no_bytes,
@@ -141,15 +142,24 @@ class Calls:
                 answer = waiter.wait(remaining(deadline))
             if observing.observer is not None:
                 observing.observer.answered(self, number)
-        except TimeoutError:
+        except TimeoutError as error:
             if number is not None:
                 self.link.cancel(number)
             if deadline is None:
+                if request.observed is not None:
+                    request.observed.failed(error)
                 raise  # not of this limit: thrown into this tasklet, or by a signal's handler
-        except BaseException:
+        except BaseException as error:
             if number is not None:
                 self.link.cancel(number)
+            if request.observed is not None:
+                request.observed.failed(error)
             raise
+        if request.observed is not None:
+            if answer is not None:
+                request.observed.answered(answer)
+            else:
+                request.observed.failed(self.too_late(timeout, request.text, sent=number is not None))
         if answer is None:  # raised out here, so that the error holds no other one with its frames
             raise self.too_late(timeout, request.text, sent=number is not None)
         return answer
@@ -189,7 +199,12 @@ class Calls:
         text, head = (name_of_value(function), b"") if by_value else heads.get(name) or head_of(name)
         arguments: tuple[Any, ...] = positional(args, text)
         keywords = keywords_of(kwargs, text)
-        if not by_value and through is None and not codec.carries(arguments):  # else it would be encoded twice
+        observed = None
+        if observing.observer is not None and references is None and (by_value or not is_own(name)):
+            observed = observing.observer.prepared(self, text)
+        if (
+            not by_value and through is None and observed is None and not codec.carries(arguments)
+        ):  # else it would be encoded twice
             plain = codec.dumps((arguments, keywords), otherwise=no_bytes, head=head)
             if plain:
                 return Request(function, name, text, plain)
@@ -201,8 +216,16 @@ class Calls:
         )
         if through is not None:
             called = (*through[:2], (*through[2], *called), None)
+        if observed is not None:
+            called = (*called, observed.carrier)
         request, problem = self._encoded(None if by_value else function, name, text, called, references, lent=lent)
+        if observed is not None:
+            request.observed = observed
+            assert request.outgoing is not None
+            request.outgoing.parts = (*request.outgoing.parts, "calls.traced")
         if problem is not None:
+            if observed is not None:
+                observed.failed(self._cannot_travel(*problem, text))
             self.link.refuse_if_ended(text)  # no channel travels to a context that has ended: that is the cause then
             if by_value:
                 problem = (as_called(problem[0]), as_called(problem[1]))

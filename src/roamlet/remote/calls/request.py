@@ -1,17 +1,19 @@
 """Calls as they are sent: the function's name and the encoded arguments, with what must be sent before them. Sends nothing."""
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from roamlet.remote import modules
+from roamlet.remote.base import observing
 from roamlet.remote.channels.served import ChannelReferences
 from roamlet.remote.shipping.shipping import part_name
 from roamlet.remote.values.registry import Body, Outgoing
 from roamlet.wire import codec
 
 HEADS = 4096  # functions of which the encoded beginning of a call is kept
-ARGUMENT_NAMES = ("module", "function", "args", "kwargs")
+ARGUMENT_NAMES = ("module", "function", "args", "kwargs", "trace context")
 
 
 @dataclass(slots=True)
@@ -28,6 +30,7 @@ class Request:
     body: Body
     references: ChannelReferences | None = None
     outgoing: Outgoing | None = None
+    observed: observing.Observed | None = None
 
     @classmethod
     def to_payload(cls, module: str, function: str, args: Sequence[Any] = ()) -> "Request":
@@ -42,6 +45,8 @@ class Request:
 
     def let_go(self) -> None:
         """Release its channels, because it is not sent after all."""
+        if self.observed is not None:
+            self.observed.failed(sys.exception())
         if self.references is not None:
             self.references.discard()
 
@@ -60,6 +65,11 @@ def head_of(name: modules.FunctionName) -> tuple[str, bytes]:
     return made
 
 
+def is_own(name: modules.FunctionName) -> bool:
+    """Whether it is a function of roamlet's own."""
+    return name.module.partition(".")[0] == "roamlet"
+
+
 def _name_in_messages(name: modules.FunctionName) -> str:
     if name.module == modules.name_on_target():
         return f"__main__.{name.qualname}"
@@ -73,7 +83,7 @@ def encoded(
 ) -> tuple[Body, tuple[str, str] | None]:
     """The body of CALL, or what in it cannot travel: (sentence, path)."""
     try:
-        return outgoing.dumps(arguments, ARGUMENT_NAMES, references.refer), None
+        return outgoing.dumps(arguments, ARGUMENT_NAMES[: len(arguments)], references.refer), None
     except codec.CannotTravel as error:
         return b"", (str(error), error.path)
 

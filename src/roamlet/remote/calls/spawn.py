@@ -75,6 +75,12 @@ class RemoteCall(Generic[R]):
             self._settle()
 
     def _settle(self) -> None:
+        observed = self._request.observed
+        if observed is not None:
+            if self._answer is not None:
+                observed.answered(self._answer)
+            else:
+                observed.failed(self._error)
         with self._lock:
             self._ended.set()
             then, self._then = self._then, None

@@ -41,6 +41,7 @@ PURPOSES = {
     "calls.shell": "a prompt",
     "calls.programs": "a script or command",
     "calls.timed": "a trace",
+    "calls.traced": "a trace context",
 }
 
 

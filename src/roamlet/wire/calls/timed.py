@@ -22,7 +22,7 @@ class Times(object):
         self.done = []
         self.lost = 0
         self._begun = {}
-        self._run, self._answer = pool._run, pool._answer
+        self._answer = pool._answer
         self._pool = pool
         self.on = False
 
@@ -37,7 +37,7 @@ class Times(object):
 
     def run(self, frame):
         self._begun[frame[1], frame[2]] = _clock()
-        self._run(frame)
+        type(self._pool)._run(self._pool, frame)  # looked up now: see roamlet.wire.calls.traced
 
     def answer(self, frame, kind, body):
         begun = self._begun.pop((frame[1], frame[2]), None)
