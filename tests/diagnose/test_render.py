@@ -10,6 +10,7 @@ from roamlet.diagnose.model import (
     READ,
     RECEIVE,
     RUNNING,
+    TIMER,
     Cycle,
     Frame,
     Process,
@@ -144,3 +145,38 @@ def test_names_cannot_write_to_the_terminal():
 )
 def test_durations(seconds, text):
     assert render.duration(seconds) == text
+
+
+@pytest.mark.parametrize("show", [render.table, render.tree, render.stacks])
+def test_a_call_that_sleeps_with_the_gil_comes_first(show):
+    held = process(*workers(3))
+    held.threads[0].holds_gil, held.threads[0].state = True, "sleeping"
+    words = (
+        "HELD UP: a call in C sleeps with the GIL, and no Python code of the process runs until it ends: main (0x1000)"
+    )
+    assert show(held).splitlines()[1].startswith(words)
+    held.threads[0].state = "running"
+    assert "HELD UP" not in show(held)
+
+
+def test_timers_that_are_long_due_are_said_to_be():
+    waits = [Wait(TIMER, due=due) for due in (-30.0, -0.01, 2.0)]
+    sleeping = [Tasklet(0x2000 + n, f"t{n}", BLOCKED, wait=wait, frames=WORK) for n, wait in enumerate(waits)]
+    late = process(*sleeping)
+    scheduler = late.threads[0].scheduler
+    scheduler.timers, scheduler.next_timer = 3, -30.0
+    text = render.table(late, each=True)
+    assert "3 timers, the next overdue for 30.0 s" in text
+    assert [word in text for word in ("timer, overdue for 30.0 s", "timer in 0 ms", "timer in 2.0 s")] == [True] * 3
+    assert "timer, the first overdue for 30.0 s" in render.table(
+        process(*(Tasklet(0x2000 + n, "t", BLOCKED, wait=wait, frames=WORK) for n, wait in enumerate(waits)))
+    )
+
+
+def test_tasklets_of_roamlets_own_threads_are_shown_where_each_one_is():
+    own = Tasklet(0x7000, "main", RUNNING, main=True, frames=(Frame("attend", "/srv/roamlet/background.py", 1),))
+    both = process()
+    both.threads.append(Thread(0xA0, service=True, scheduler=Scheduler([own], current=0x7000, runnable=1)))
+    assert "of roamlet's own" in render.table(both)
+    assert "attend()" not in render.table(both)
+    assert "attend()" in render.table(both, each=True)

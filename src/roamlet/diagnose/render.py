@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from roamlet.diagnose.model import (
     BLOCKED,
     RECEIVE,
+    RUNNING,
     SELECT,
     SEND,
     TIMER,
@@ -26,6 +27,7 @@ from roamlet.diagnose.model import (
 )
 
 NARROWEST = 40  # columns: a narrower terminal gets this
+OVERDUE = -0.1  # seconds: a timer that is later than a busy thread is late
 SHOWN = 5  # ids, wakers or calls of one row, before "and N more"
 SHORTEST = 8  # columns that a cell keeps, however narrow the terminal is
 
@@ -131,14 +133,19 @@ def waits_for(wait: Wait | None) -> str:
         return ""
     text = wait.text
     if wait.due is not None:
-        text += (
-            f" in {duration(max(wait.due, 0.0))}"
-            if wait.kind == TIMER
-            else f", for {duration(max(wait.due, 0.0))} more"
-        )
+        if wait.due < OVERDUE:
+            text += f", overdue for {duration(-wait.due)}"
+        elif wait.kind == TIMER:
+            text += f" in {duration(max(wait.due, 0.0))}"
+        else:
+            text += f", for {duration(max(wait.due, 0.0))} more"
     if wait.owner is not None:
         text += f", held by {wait.owner:#x}"
     return text
+
+
+def _until(due: float) -> str:
+    return f"overdue for {duration(-due)}" if due < OVERDUE else f"in {duration(max(due, 0.0))}"
 
 
 def group(tasklets: Iterable[Tasklet], key: Callable[[Tasklet], object]) -> list[list[Tasklet]]:
@@ -187,6 +194,7 @@ def alike(tasklet: Tasklet) -> object:
 def _text(process: Process, lines: Iterable[str]) -> str:
     everything = [
         summary(process),
+        *_held_up(process),
         *_cycles(process),
         *lines,
         *(f"not read: {problem}" for problem in process.problems),
@@ -199,6 +207,17 @@ def _cycles(process: Process) -> Iterator[str]:
         head, *steps = cycle.text.split("\n")
         yield f"DEADLOCK: {head}"
         yield from steps
+
+
+def _held_up(process: Process) -> Iterator[str]:
+    """Of a thread that keeps the GIL in its sleep: nothing else of the process can say what is wrong with it."""
+    for thread in process.threads:
+        if thread.holds_gil and thread.state == "sleeping":
+            running = (
+                [t for t in thread.scheduler.tasklets if t.state == RUNNING] if thread.scheduler is not None else []
+            )
+            where = "".join(f": {t.name} ({t.id:#x}) in {place_of(t)}" for t in running[:1])
+            yield f"HELD UP: a call in C sleeps with the GIL, and no Python code of the process runs until it ends{where}"
 
 
 def _thread_line(thread: Thread) -> str:
@@ -227,7 +246,7 @@ def _doing(thread: Thread) -> Iterator[str]:
     yield "waits in its hub" if scheduler.idle else f"{scheduler.runnable:,} runnable"
     yield plural(len(scheduler.tasklets), "tasklet")
     if scheduler.timers:
-        yield plural(scheduler.timers, "timer") + f", the next in {duration(max(scheduler.next_timer or 0.0, 0.0))}"
+        yield f"{plural(scheduler.timers, 'timer')}, the next {_until(scheduler.next_timer or 0.0)}"
     if scheduler.descriptors:
         yield plural(scheduler.descriptors, "descriptor")
 
@@ -293,7 +312,7 @@ def _common_wait(tasklets: Sequence[Tasklet]) -> str:
             else text
         )
     if dues:
-        text += f", the first in {duration(max(min(dues), 0.0))}"
+        text += f", the first {_until(min(dues))}"
     owners = {wait.owner for wait in waits}
     if first.owner is not None:
         text += f", held by {first.owner:#x}" if len(owners) == 1 else f", held by {len(owners):,} tasklets"
@@ -310,7 +329,8 @@ _ELASTIC = (_AT, _WAITS, _NAME)  # cut in this order where the terminal is too n
 
 def _table(process: Process, width: int | None, each: bool) -> Iterator[str]:
     blocks = [
-        (thread, _rows(thread.scheduler, each) if thread.scheduler is not None else []) for thread in process.threads
+        (thread, _rows(thread.scheduler, each) if thread.scheduler is not None and (each or not thread.service) else [])
+        for thread in process.threads
     ]
     cells = [[(tasklets, _cells(tasklets)) for tasklets in rows] for _, rows in blocks]
     widths = _widths([row for rows in cells for _, row in rows], width)

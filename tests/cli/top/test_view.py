@@ -61,7 +61,7 @@ def test_a_process_in_80_columns(board):
     assert "34.2 MB, 1 thread, 1,001 tasklets, 1 runnable" in shown
     assert "1,000 switches/s, 0 messages/s, 3 timers" in shown
     assert "MainThread  running   50.0    1     1,001     1,000      0       3    0" in shown
-    assert "count (0x1) keeps MainThread" not in shown
+    assert "count (0x1) has kept MainThread" not in shown
     assert "1,000  blocked  75.0 s  receive on channel  serve() at server.py:12" in shown
     assert shown.splitlines()[-1].startswith("q quit  ? help  p pause  / filter  s sort: count  enter place")
 
@@ -238,10 +238,14 @@ def test_what_an_operator_sees_first(board):
     board.take(None, 70, made(70, 6.0), None, 1.8)
     lines = dict(drawing.head(board.seen[None, 70]))
     assert lines["DEADLOCK: 2 tasklets wait for each other and never go on:"] == drawing.ALARM
-    assert lines["count (0x1) keeps MainThread for 3.0 s in count() at /srv/server.py:40"] == drawing.WARNING
+    assert (
+        lines["count (0x1) has kept MainThread for 3.0 s or longer in count() at /srv/server.py:40"] == drawing.WARNING
+    )
     assert "tasklets: 1.0 s old, looked at every 1.8 s, as a look stops it for 14.3 ms" in lines
     shown = text(View(only=(None, 70)), board)
-    assert "count (0x1) keeps MainThread for 3.0 s in count() at server.py:40" in text(View(only=(None, 70)), board, 66)
+    assert "count (0x1) has kept MainThread for 3.0 s or longer in count() at server.py:40" in text(
+        View(only=(None, 70)), board, 80
+    )
     assert "ssh:web  open       1  12.5 s       0" in shown
     whole = "\n".join(line for line, _ in drawing.whole(board.seen[None, 70], None))
     assert "serve() at /srv/a/long/path/to/server.py:12" in whole and "CONTEXT" in whole

@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+import time
 
 import pytest
 
@@ -126,3 +127,18 @@ def test_the_summary(trace, capsys):
     said = capsys.readouterr().err
     assert re.match(r"this process: \d+\.\d{3} s, [34] tasklets, \d+ switches, 6 messages\n", said)
     assert " x send at " in said
+
+
+def test_what_held_its_thread_more_than_once_is_one_line_of_the_summary(capsys):
+    def holds_up():
+        for _ in range(3):
+            time.sleep(0.03)
+            roamlet.sleep(0.001)
+
+    with Trace(hold=0.01) as trace:
+        roamlet.tasklet(holds_up)()
+        roamlet.run()
+    trace.summary()
+    lines = [line for line in capsys.readouterr().err.splitlines() if "held its thread" in line and "holds_up" in line]
+    assert len(lines) == 1
+    assert re.search(r"; 3 times in all, 0\.\d{3} s$", lines[0])

@@ -77,7 +77,9 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
             )
         parser.add_argument("--each", action="store_true", help="a line for each tasklet, also where many are alike")
         parser.add_argument(
-            "--locals", action="store_true", help="with --json, and in stacks: local variables too, shortened"
+            "--locals",
+            action="store_true",
+            help="with --json, and in stacks: local variables too, shortened; each tasklet by itself then",
         )
         parser.add_argument("--json", action="store_true", help="one JSON object per process, for other programs")
         parser.set_defaults(command=ps, tasklet=None)

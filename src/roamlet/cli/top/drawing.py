@@ -184,7 +184,7 @@ def head(seen: Seen, width: int | None = None) -> Iterable[Line]:
         yield from ((step, PLAIN) for step in steps)
     keeps = rates.keeps
     if keeps is not None:
-        text = f"{keeps.name} ({keeps.tasklet:#x}) keeps {keeps.thread} for {duration(keeps.seconds)}"
+        text = f"{keeps.name} ({keeps.tasklet:#x}) has kept {keeps.thread} for {duration(keeps.seconds)} or longer"
         room = max((width or UNLIMITED) - len(text) - len(" in "), 0)
         at = keeps.at if len(keeps.at) <= room else without_folders(keeps.at, room)
         yield f"{text} in {at}" if at else text, WARNING

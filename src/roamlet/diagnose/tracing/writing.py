@@ -8,7 +8,7 @@ from typing import TextIO
 from roamlet._escapes import print_escaped
 from roamlet.diagnose.tracing import chrome, page, speedscope
 from roamlet.diagnose.tracing.recording import Recording
-from roamlet.diagnose.tracing.timeline import Timeline, holds, timeline, waits
+from roamlet.diagnose.tracing.timeline import Hold, Timeline, holds, timeline, waits
 
 FORMS = (".json", ".json.gz", ".speedscope.json", ".html")
 SHOWN = 5  # rows of each list in a summary
@@ -69,8 +69,16 @@ def summary(recordings: list[Recording], limit: int, file: TextIO) -> None:
         for wait in waits(line.tracks.values())[:SHOWN]:
             what = f"  waited {wait.total / 1e9:9.3f} s in {wait.times:,} x {wait.why}"
             print_escaped(f"{what} at {wait.place}" if wait.place else what, file)
-        for hold in holds(line, limit)[:SHOWN]:
-            track = line.tracks[hold.tasklet]
-            where = hold.stacks[0][1][-1] if hold.stacks else hold.place
-            what = f"  held its thread {(hold.end - hold.begin) / 1e6:9.1f} ms: {track.title}"
-            print_escaped(f"{what} in {where}" if where else what, file)
+        at: dict[object, list[Hold]] = {}
+        for hold in holds(line, limit):
+            at.setdefault(hold.stacks[0][1][-1] if hold.stacks else hold.place, []).append(hold)
+        for where, alike in sorted(at.items(), key=lambda one: -sum(hold.end - hold.begin for hold in one[1]))[:SHOWN]:
+            longest = max(alike, key=lambda hold: hold.end - hold.begin)
+            what = (
+                f"  held its thread {(longest.end - longest.begin) / 1e6:9.1f} ms: {line.tracks[longest.tasklet].title}"
+            )
+            what += f" in {where}" if where else ""
+            if len(alike) > 1:
+                total = sum(hold.end - hold.begin for hold in alike) / 1e9
+                what += f"; {len(alike):,} times in all, {total:.3f} s"
+            print_escaped(what, file)
