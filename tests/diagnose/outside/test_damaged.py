@@ -2,12 +2,14 @@
 
 import random
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from roamlet.core import backend
 from roamlet.diagnose import model, render
 from roamlet.diagnose.outside import CannotRead
+from roamlet.diagnose.outside.python import Objects
 from roamlet.diagnose.outside.reading import add_still
 from tests.diagnose.outside.images import captured, damaged
 
@@ -69,3 +71,18 @@ def test_ten_thousand_damaged_images(started):
     outcomes = damage_many(image_of(started), range(300, 10_300))
     assert sum(outcomes.values()) == 10_000
     assert min(outcomes.values()) > 0, outcomes
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (b"functools.partial", "functools.partial"),
+        (b"Job", "Job"),
+        (b"H\x03", "object"),
+        (b"", "object"),
+        (b"a b", "object"),
+    ],
+)
+def test_the_name_of_a_type_that_is_gone_is_not_made_of_what_is_in_its_place(text, name):
+    memory = SimpleNamespace(word=lambda at: at + 1, text=lambda at: text.decode())
+    assert Objects.type_name(SimpleNamespace(memory=memory, numbers={"type.name": 24}), 0x1000) == name

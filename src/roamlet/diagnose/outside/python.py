@@ -66,11 +66,12 @@ class Objects:
         return type_ != 0
 
     def type_name(self, type_: int) -> str:
-        """The name of a type as its repr has it; "object" where it is not to be read."""
+        """The name of a type as its repr has it; "object" where it is not to be read, or is gone by now."""
         try:
-            return self.memory.text(self.memory.word(type_ + self.numbers["type.name"])) or "object"
+            name = self.memory.text(self.memory.word(type_ + self.numbers["type.name"]))
         except Torn:  # a core file has no pages of the program's file
             return "object"
+        return name if name.replace(".", "").isidentifier() else "object"
 
     def string(self, at: int) -> str:
         """The str at an address."""
