@@ -178,11 +178,11 @@ def test_a_row_of_calls_keeps_the_thread_from_nothing_that_waits_in_it(context, 
 
 
 def test_a_clock_that_a_test_of_the_user_stops_has_no_effect(context, monkeypatch):
-    monkeypatch.setattr(inline, "LONGEST_WAIT", 0.001)
+    monkeypatch.setattr(inline, "LONGEST_WAIT", 0.5)
     reader = paused(context)
     call = roamlet.spawn(context.call, (roamlet_sent.wait_for_release,))
-    while reader.caller is None:
-        roamlet.sleep(0.001)
+    while reader.caller is None:  # a caller reads if no other tasklet, this one included, is runnable when it has asked
+        roamlet.sleep(0.1)
     with monkeypatch.context() as stopped:
         stopped.setattr(time, "monotonic", lambda: 0.0)
         while reader.caller is not None:
@@ -203,8 +203,8 @@ def test_a_call_that_takes_too_long_raises_although_its_caller_reads(context, mo
 def test_a_caller_that_is_killed_while_it_reads_lets_the_reader_go_on(context):
     reader = paused(context)
     calls = roamlet.spawn(lambda: [context.call(roamlet_sent.nothing), context.call(roamlet_sent.wait_for_release)])
-    while reader.caller is None:
-        roamlet.sleep(0.001)
+    while reader.caller is None:  # a caller reads if no other tasklet, this one included, is runnable when it has asked
+        roamlet.sleep(0.1)
     calls.kill()
     assert reader.caller is None
     with pytest.raises(roamlet.TaskletKilled):
@@ -225,8 +225,8 @@ def test_what_is_thrown_into_a_caller_that_reads_is_raised_there(context, error)
             raised.append(str(thrown))
 
     caller = roamlet.tasklet(call)()
-    while reader.caller is None:
-        roamlet.sleep(0.001)
+    while reader.caller is None:  # a caller reads if no other tasklet, this one included, is runnable when it has asked
+        roamlet.sleep(0.1)
     caller.throw(error, "of somebody else")
     assert raised == ["of somebody else"]
     context.call(roamlet_sent.release)
