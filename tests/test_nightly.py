@@ -15,21 +15,28 @@ exit {status}
 """
 
 
-@pytest.mark.parametrize("fails", [(), ("test_all",), ("cleanroom",), ("test_all", "cleanroom")])
+PARTS = {"test_all": "tools/test_all.sh", "soak": ".venv/bin/python", "cleanroom": "tools/cleanroom.sh"}
+
+
+@pytest.mark.parametrize("fails", [(), *((part,) for part in PARTS), ("test_all", "cleanroom"), tuple(PARTS)])
 def test_nightly_runs_all_and_fails_when_a_part_fails(fails, tmp_path):
     shutil.copy(ROOT / "Makefile", tmp_path)
-    (tmp_path / "tools").mkdir()
-    for part in ("test_all", "cleanroom"):
-        script = tmp_path / "tools" / f"{part}.sh"
+    for part, name in PARTS.items():
+        script = tmp_path / name
+        script.parent.mkdir(parents=True, exist_ok=True)
         script.write_text(PART.format(status=int(part in fails)))
         script.chmod(0o755)
+    # An environment that is ready: nothing is built.
+    for name in ("pyproject.toml", "setup.py", "tools/prepare.sh", ".venv/.packages", ".venv/.core"):
+        (tmp_path / name).touch()
     done = subprocess.run(["make", "nightly", "ARGS=-x"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode != 0) is bool(fails), done.stdout + done.stderr
-    first, second = (tmp_path / "ran").read_text().splitlines()
+    first, second, third = (tmp_path / "ran").read_text().splitlines()
     assert first == "tools/test_all.sh -x"
+    assert second.startswith(".venv/bin/python -m pytest ") and second.endswith("-m soak tests/diagnose/outside")
     # All rooms but the one that .ci/run makes.
     known = set(re.findall(r"^in_(\w+)\(\)", (ROOT / "tools/cleanroom.sh").read_text(), re.MULTILINE))
-    assert second.split()[0] == "tools/cleanroom.sh" and set(second.split()[1:]) == known - {"root"}
+    assert third.split()[0] == "tools/cleanroom.sh" and set(third.split()[1:]) == known - {"root"}
 
 
 def test_what_runs_inside_a_system_changes_no_variable_of_its_caller(tmp_path):
