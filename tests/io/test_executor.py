@@ -71,7 +71,7 @@ def test_waiting_lets_other_tasklets_run():
 
 def test_waiting_for_several_is_no_deadlock_even_before_a_worker_runs():
     with WorkerExecutor() as executor:
-        for _ in range(100):
+        for _ in range(2000):
             done, not_done = futures.wait([executor.submit(int) for _ in range(3)])
             assert (len(done), not_done) == (3, set())
 
