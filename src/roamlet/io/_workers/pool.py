@@ -207,9 +207,9 @@ class Worker(OSThread):
             pool.searcher = None
         # A thread that brought a job before the two lines above may have relied on the searcher, or found no worker resting.
         self._pass_on()
-        # While it rests it wakes no tasklet, and hides no deadlock; a job may do anything. Not earlier, and not if it was sent for by
-        # now: a thread that has brought a job and relies on this one may go to sleep at any moment. No other thread comes in
-        # between the look and the call.
+        # While it rests it wakes no tasklet, and hides no deadlock; a job may do anything. Not earlier, and not if it was sent
+        # for by now: a thread that has brought a job and relies on this one may go to sleep at any moment. No other thread
+        # comes in between the look and the call.
         if pool.searcher is not self:
             mark_service_thread()
         woken = self.bell.acquire(timeout=pool.idle_seconds)
