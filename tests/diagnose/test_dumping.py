@@ -121,6 +121,7 @@ def test_a_second_signal_gives_the_stacks_of_threads_where_the_gil_is_kept():
             keeps_the_gil(letters)
             letters = min(letters + 1, 27)
         child.wait()
+        time.sleep(1)  # the thread that dumps may not have had the GIL yet
     """)
     # Python's own form, of faulthandler, before or instead of ours: which signal meets the long call is not certain.
     assert "most recent call first" in err or err.count("---- roamlet dump") == 2

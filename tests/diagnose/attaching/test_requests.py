@@ -103,7 +103,7 @@ def test_there_is_no_such_process():
 
 def test_a_second_asker_is_refused_and_the_first_has_its_trace(prepared):
     with connected(prepared) as first:
-        says(first, seconds=0.3)
+        says(first, seconds=2.0)
         assert answer(first) == {"heard": prepared}
         with pytest.raises(
             RuntimeError, match=f"process {prepared} is being traced already, for process {prepared}: one"
