@@ -16,6 +16,7 @@ import pytest
 import roamlet
 from roamlet import io
 from roamlet.io import workers
+from roamlet.io._workers import pool as pool_module
 from roamlet.io._workers.pool import pool
 from roamlet.io._workers.serial import Serial
 from tests.core._scripts import output_of
@@ -714,3 +715,33 @@ def test_a_finalizer_that_runs_while_the_interpreter_is_taken_down_is_refused():
         kept = Dying()
     """)
     assert printed == "no worker thread can be started any more: the interpreter is being taken down"
+
+
+def test_a_worker_that_a_job_relies_on_is_at_no_moment_said_to_rest(monkeypatch):
+    """The job comes when the worker has found none and is still the searcher: who has brought it sends for no other one."""
+    own = pool_module.Pool()
+    worker = pool_module.Worker(own, "not started")
+    own.workers.add(worker)
+    own.searcher = worker
+    said: list[tuple[bool, bool]] = []
+    monkeypatch.setattr(
+        pool_module, "mark_service_thread", lambda rests=True, *_: said.append((rests, own.searcher is worker))
+    )
+    own.jobs.append([roamlet.core.Waiter(), int, contextvars.copy_context()])
+    assert worker._rest()
+    assert said == [(False, True)]
+    assert (own.idle, own.searcher) == ([], worker)
+    own.workers.clear()  # it refers to the pool
+    own.searcher = None
+
+
+def test_a_worker_that_no_job_relies_on_is_said_to_rest(monkeypatch):
+    own = pool_module.Pool()
+    own.idle_seconds = 0.01
+    worker = pool_module.Worker(own, "not started")
+    own.workers.add(worker)
+    said: list[bool] = []
+    monkeypatch.setattr(pool_module, "mark_service_thread", lambda rests=True, *_: said.append(rests))
+    assert not worker._rest()
+    assert said == [True, False]
+    own.workers.clear()
