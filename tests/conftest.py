@@ -147,6 +147,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     done = yield
     if item.stash.get(DID_NOT_PASS, False):
         end_what_it_started(item)
+        if EXISTED_BEFORE in item.stash:
+            item.stash[EXISTED_BEFORE].reap_children()
     return done
 
 

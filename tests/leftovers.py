@@ -55,6 +55,12 @@ class Inventory:
         yield from (("fds", text) for text in _after_a_grace(self._fds_left))
         yield from (("objects", text) for text in _uncollected())
 
+    def reap_children(self) -> None:
+        """Wait for children that did not exist then and have ended: os.wait() of a later test must not find them."""
+        for pid in _children() - self.children:
+            with contextlib.suppress(ChildProcessError):  # a thread has waited for it meanwhile
+                os.waitpid(pid, os.WNOHANG)
+
     def _tasklets_left(self) -> list[str]:
         left = []
         if roamlet.getcurrent() is not roamlet.getmain():

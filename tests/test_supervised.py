@@ -82,6 +82,21 @@ def test_a_test_that_its_time_limit_ends_leaves_nothing_that_runs(inner, tmp_pat
     assert not still_runs(tmp_path)
 
 
+def test_a_child_of_a_test_that_fails_is_waited_for(inner):
+    status, printed = ended(
+        inner("""
+            def test_that_fails():
+                process = subprocess.Popen([sys.executable, "-c", STAYING], stdout=subprocess.PIPE)
+                assert not process.stdout.readline()
+
+            def test_next():
+                with pytest.raises(ChildProcessError):
+                    os.wait()
+        """)
+    )
+    assert (status, "1 failed, 1 passed" in printed) == (1, True), printed
+
+
 def test_a_fixture_that_waits_for_what_hangs_is_not_waited_for(inner, tmp_path):
     status, printed = ended(
         inner("""

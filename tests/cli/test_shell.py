@@ -1,13 +1,16 @@
 """`roamlet shell`: the prompt through a pseudo-terminal, as a person meets it, and through a pipe, in old and new Pythons."""
 
+import io
 import os
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
 from roamlet import remote
+from roamlet.cli.commands.shell import Prompt
 from roamlet.remote.shell import Shell
 from roamlet.wire.calls import shell as wire
 from tests.cli.terminal import Terminal
@@ -165,6 +168,32 @@ def test_ctrl_c_ends_a_file_with_130(tmp_path):
         process.send_signal(signal.SIGINT)
         assert process.wait(LIMIT) == 130
         assert process.stdout.read() == ""
+
+
+@pytest.mark.parametrize("moment", ["before it has begun", "when it has just begun"])
+def test_ctrl_c_that_comes_with_the_beginning_of_a_statement_is_not_lost(monkeypatch, capfd, moment):
+    started = []
+
+    def start(thread, original=threading.Thread.start):
+        mine = thread.name == "roamlet-shell"
+        if mine:
+            started.append(thread)
+        if mine and len(started) == 2 and moment == "before it has begun":
+            signal.raise_signal(signal.SIGINT)
+        original(thread)
+        if mine and len(started) == 2 and moment == "when it has just begun":
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    before = signal.getsignal(signal.SIGINT)
+    with remote.local() as context:
+        # The first time it is no whole statement, for more lines of it could come.
+        assert Prompt(context, "local", io.StringIO("while 1: pass\nprint('never')\n")).run() == 130
+    assert len(started) == 2
+    said = capfd.readouterr()
+    assert said.out == ""
+    assert said.err.endswith("KeyboardInterrupt\n")  # below a traceback, if it had begun
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_an_interrupt_strikes_its_statement_alone_even_before_that_has_begun(capfd):

@@ -7,7 +7,7 @@ from roamlet.remote.calls.engine import DELIVERY, calls_of
 from roamlet.remote.context import Context
 from roamlet.wire.calls import shell as wire
 
-__all__ = ["Shell"]
+__all__ = ["Exit", "Shell", "Statement"]
 
 INTERRUPT = 5.0
 
@@ -27,28 +27,48 @@ class Shell:
         self.version = version
         self.prompts = first, second
 
-    def enter(self, source: str, *, last: bool = False) -> "str | Exit":
-        """Run `source` if it is a whole statement: "done", "failed" when it raised, "more" when lines are missing, or an Exit.
+    def statement(self, source: str, *, last: bool = False) -> "Statement":
+        """`source`, to be run by Statement.run(). With `last` no more lines can come: that some are missing is a SyntaxError then.
 
-        With `last`, missing lines are a SyntaxError.
+        One is made when the one before has ended: they run one after the other.
+        """
+        self._number += 1
+        return Statement(self._context, self._token, source, last, self._number)
+
+    def complete(self, text: str) -> list[str]:
+        """What the word `text` may become. This runs code on the target: that of the objects whose attributes are asked for."""
+        found: Any = self._context.call(wire.complete, (self._token, text), timeout=INTERRUPT)
+        return [word for word in found if isinstance(word, str)] if isinstance(found, list) else []
+
+
+class Statement:
+    """One statement of a Shell: run() in one thread, and interrupt() in any other, also before it has begun."""
+
+    def __init__(self, context: Context, token: str, source: str, last: bool, number: int) -> None:
+        self._context = context
+        self._token = token
+        self._source = source
+        self._last = last
+        self._number = number
+
+    def run(self) -> "str | Exit":
+        """Run it if it is whole, once: "done", "failed" when it raised, "more" when lines are missing, or an Exit.
+
         What it printed has been handed on when this returns; a traceback is printed on the target like everything else. Blocks this
         tasklet until the statement has ended. Raises what Context.call does when the context ends meanwhile.
         """
-        self._number += 1
-        answer: Any = self._context.call(wire.enter, (self._token, source, last, self._number))
+        answer: Any = self._context.call(wire.enter, (self._token, self._source, self._last, self._number))
         calls_of(self._context).link.output.wait_until_delivered(DELIVERY)
         if isinstance(answer, list) and len(answer) == 2:
             return Exit(answer[1])
         return answer if answer in ("more", "failed") else "done"
 
     def interrupt(self) -> bool:
-        """Raise KeyboardInterrupt in the last statement at its next step, if it has not ended. False when that cannot be done."""
-        return self._context.call(wire.interrupt, (self._token, self._number), timeout=INTERRUPT) is True
+        """Raise KeyboardInterrupt in it at its next step, or as soon as it begins, and do nothing when it has ended.
 
-    def complete(self, text: str) -> list[str]:
-        """What the word `text` may become. This runs code on the target: that of the objects whose attributes are asked for."""
-        found: Any = self._context.call(wire.complete, (self._token, text), timeout=INTERRUPT)
-        return [word for word in found if isinstance(word, str)] if isinstance(found, list) else []
+        False when that cannot be done there. Blocks this tasklet for 5 s at most, then TimeoutError. Thread-safe.
+        """
+        return self._context.call(wire.interrupt, (self._token, self._number), timeout=INTERRUPT) is True
 
 
 class Exit:

@@ -4,7 +4,9 @@ import argparse
 import contextlib
 import functools
 import os
+import queue
 import re
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -19,6 +21,7 @@ from roamlet.cli.reaching.options import add_way, check_python, hops, inventory_
 
 if TYPE_CHECKING:
     from roamlet.remote import Context
+    from roamlet.remote.shell import Statement
 
 LOCAL = "local"
 HISTORY = 5000  # lines
@@ -169,51 +172,52 @@ class Prompt:
         return int(status or 0) & 0xFF
 
     def _enter(self, source: str, *, last: bool = False) -> Any:
-        """Run it in a thread, so that Ctrl-C, which strikes this one, ends no waiting for the answer."""
-        # Not a queue: Ctrl-C right after get() would lose what that has taken out.
-        answers: list[Callable[[], Any]] = []
-        ended = threading.Event()
+        """Run it in a thread. Meanwhile Ctrl-C raises nothing here, wherever it strikes: it is one more event to wait for."""
+        # A SimpleQueue, for a handler of signals may put into it whatever it has interrupted.
+        events: queue.SimpleQueue[Callable[[], Any] | None] = queue.SimpleQueue()
+        statement = self._shell.statement(source, last=last)
 
         def work() -> None:
             try:
-                value = self._shell.enter(source, last=last)
-                answers.append(lambda: value)
-            except Exception as error:
-                failure = error.with_traceback(None)
-                answers.append(functools.partial(_raised, failure))
-            finally:
-                ended.set()
+                value = statement.run()
+                events.put(lambda: value)
+            except BaseException as error:
+                events.put(functools.partial(_raised, error.with_traceback(None)))
 
         thread = threading.Thread(target=work, name="roamlet-shell")
-        thread.start()
-        try:
-            self._wait(ended)
-        finally:
-            thread.join(PATIENCE)
-        try:
-            return answers[0]()
-        finally:
-            del answers[:]  # an error's traceback holds this frame
-
-    def _wait(self, ended: threading.Event) -> None:
-        asked = False
-        while True:
+        with on_interrupt(lambda: events.put(None)):
+            thread.start()
             try:
-                if ended.wait(PATIENCE if asked else None):
-                    return
-                print(
-                    f"The statement in {self._name} goes on: it is inside of a call that Python does not interrupt there, or it "
-                    "catches KeyboardInterrupt. Ctrl-C again leaves it alone and ends this prompt.",
-                    file=sys.stderr,
-                )
-                ended.wait()
-                return
-            except KeyboardInterrupt:
-                if asked:
-                    raise
-                asked = self._interrupted = True
-                if not self._shell.interrupt():
-                    print(f"Nothing in {self._name} can be interrupted: its Python has no ctypes.", file=sys.stderr)
+                answer = self._answer(statement, events)
+            finally:
+                thread.join(PATIENCE)
+        try:
+            return answer()
+        finally:
+            del answer  # an error's traceback holds this frame
+
+    def _answer(
+        self, statement: "Statement", events: "queue.SimpleQueue[Callable[[], Any] | None]"
+    ) -> Callable[[], Any]:
+        """What the statement's thread says in the end. The first interrupt goes to the target, the second one leaves it alone."""
+        answer = events.get()
+        if answer is not None:
+            return answer
+        self._interrupted = True
+        if not statement.interrupt():
+            print(f"Nothing in {self._name} can be interrupted: its Python has no ctypes.", file=sys.stderr)
+        try:
+            answer = events.get(timeout=PATIENCE)
+        except queue.Empty:
+            print(
+                f"The statement in {self._name} goes on: it is inside of a call that Python does not interrupt there, or it "
+                "catches KeyboardInterrupt. Ctrl-C again leaves it alone and ends this prompt.",
+                file=sys.stderr,
+            )
+            answer = events.get()
+        if answer is None:
+            raise KeyboardInterrupt
+        return answer
 
     def _complete(self, text: str) -> list[str]:
         try:
@@ -222,11 +226,25 @@ class Prompt:
             return []
 
 
-def _raised(error: Exception) -> None:
+def _raised(error: BaseException) -> None:
     try:
         raise error
     finally:
         del error  # its traceback holds this frame
+
+
+@contextlib.contextmanager
+def on_interrupt(act: Callable[[], object]) -> Iterator[None]:
+    """Ctrl-C calls `act` in place of raising KeyboardInterrupt, unless this process ignores it, as in the background of a shell."""
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before):
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda number, frame: act())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextlib.contextmanager
