@@ -13,7 +13,8 @@ import gc
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from types import BuiltinMethodType, CodeType, FrameType, FunctionType, MethodType, ModuleType
+from itertools import pairwise
+from types import BuiltinMethodType, CodeType, FrameType, FunctionType, MethodDescriptorType, MethodType, ModuleType
 from typing import Any
 
 from roamlet import core
@@ -25,7 +26,7 @@ from roamlet.diagnose.render import place
 MOST_NODES = 300_000  # objects that are followed; beyond these no wait is called endless
 NEAR = 3  # references between a frame and what it is said to refer to
 NEAR_OBJECTS = 64  # objects that are followed for that, for each tasklet
-OURS = 3  # references to a node while it is counted: in the table, in a variable, and the argument's
+OURS = 2  # references to a node while it is counted: in the table, and map()'s
 NAMED = 8  # tasklets that are named as wakers of one object
 
 _PLAIN = (int, float, str, bytes, bool, complex, type(None), type, ModuleType, CodeType, FrameType)
@@ -82,10 +83,7 @@ class _Search:
                 for lock in objects:
                     waiting.setdefault(id(lock), []).append(number)
         for number, found in self.roots.items() if waiting else ():
-            for each in found:
-                if type(each) is not BuiltinMethodType or each.__name__ != "__exit__":
-                    continue
-                lock = id(each.__self__)
+            for lock in _entered(found):
                 if lock in waiting and number not in waiting[lock]:
                     for waiter in waiting.pop(lock):
                         wait = self.models[waiter].wait
@@ -148,14 +146,11 @@ class _Search:
         internal.update(each for number in waiting for each in map(id, self.roots[number]))
         ours = Counter(each for objects in self.waits_for.values() for each in map(id, objects))
         ours.update(each for found in self.roots.values() for each in map(id, found))
-        alive = []
-        for number in list(nodes):  # not items(), whose last pair is one more reference
-            node = nodes[number]
-            extra = sys.getrefcount(node) - OURS - ours[number] - internal[number]
+        for number, count in _counts(nodes).items():
+            extra = count - ours[number] - internal[number]
             if extra > 0:
-                alive.append(number)
                 self._extra[number] = extra
-        return self._spread(waiting, alive, children)
+        return self._spread(waiting, list(self._extra), children)
 
     def _spread(
         self, waiting: dict[int, tuple[Any, ...]], alive: list[int], children: dict[int, list[int]]
@@ -255,6 +250,29 @@ class _Search:
                 "thread", "code that is not in the frames of waiting tasklets: a global, a thread, a running tasklet"
             )
         yield from _from_outside(wait)
+
+
+def _entered(found: list[Any]) -> Iterator[int]:
+    """The ids of what `with` statements have entered, by the references of their frames in the order of its operands.
+
+    Until 3.13 a `with` keeps the bound __exit__, from 3.14 on the one of the class and then the object.
+    """
+    for each, after in pairwise([*found, None]):
+        if type(each) not in (BuiltinMethodType, MethodDescriptorType) or each.__name__ != "__exit__":
+            continue
+        if type(each) is BuiltinMethodType:
+            yield id(each.__self__)
+        elif isinstance(after, each.__objclass__):
+            yield id(after)
+
+
+def _counts(nodes: dict[int, Any]) -> dict[int, int]:
+    """How many references each object has beside the one in `nodes`.
+
+    Counted without a variable of Python's: an argument that comes from one has a reference of its own until 3.13, while from 3.14
+    on it is borrowed. map() has the same one reference on all versions.
+    """
+    return {number: count - OURS for number, count in zip(nodes, map(sys.getrefcount, nodes.values()), strict=True)}
 
 
 def _state(tasklet: Tasklet) -> str:

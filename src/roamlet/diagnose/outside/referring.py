@@ -1,12 +1,14 @@
 """What frames of suspended tasklets refer to of all that is waited for: the holder of a lock, joined tasklets, users of a channel.
 
-A lock that does not keep its owner: a tasklet in `with lock:` has the lock's __exit__ among the operands of its frame. The
-references to an object that are met are counted: where they are as many as it has, no other code can reach it.
+A lock that does not keep its owner: a tasklet in `with lock:` has the lock's __exit__ among the operands of its frame, a bound
+method until 3.13, from 3.14 on the one of the class and then the lock. The references to an object that are met are counted:
+where they are as many as it has, no other code can reach it. From 3.14 on some slots borrow: those count as no reference.
 """
 
 import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Protocol
 
 from roamlet.diagnose.outside.errors import Torn
@@ -18,6 +20,7 @@ MOST_SLOTS = 2000  # of one frame
 MOST_REFERENCES = 1 << 20  # to a bound method: more say that it has been freed
 NEAR = 12  # frames, from the innermost one on, that may have what an Event was made for
 EXIT = "__exit__"
+METHODS = {"builtin": "builtin.method", "unbound": "unbound.method"}  # kinds of C methods: where their PyMethodDef is
 FREE, CELL = 0x80, 0x40  # of co_localspluskinds
 TAGS = 3  # of a slot from 3.14 on, where the table says that there are any: borrowed, or a small integer
 
@@ -36,7 +39,10 @@ class Walked(Protocol):
 
 
 class Frames:
-    """The slots of frames: variables and operands. What is above the top of a frame's operands may be there from before."""
+    """The slots of frames: variables and operands.
+
+    Until 3.13 a frame does not say where its operands end: what is above their top may be there from before.
+    """
 
     def __init__(self, reader: Walked) -> None:
         self._reader, self._memory, self._stacks = reader, reader.memory, reader.stack_memory
@@ -49,7 +55,14 @@ class Frames:
         if known is None:
             known = self._codes[code] = self._code(code)
         form, count, cells = known
-        return form.unpack(self._stacks.read(frame + self._numbers["frame.locals"], form.size)), count, cells
+        begin = frame + self._numbers["frame.locals"]
+        found = form.unpack(self._stacks.read(begin, form.size))
+        if "frame.stack_pointer" in self._numbers:
+            used = (self._stacks.word(frame + self._numbers["frame.stack_pointer"]) - begin) // 8
+            if not count <= used <= len(found):
+                raise Torn(f"the frame at {frame:#x} has {used} slots")
+            found = found[:used]
+        return found, count, cells
 
     def _code(self, code: int) -> tuple[struct.Struct, int, tuple[int, ...]]:
         memory, numbers = self._memory, self._numbers
@@ -122,8 +135,9 @@ class Look:
                 found[value] += 1
         for index in cells:
             self._cell(slots[index], used)
-        for value in slots[variables:]:
-            self._method(value, used, entered)
+        tags = TAGS if tagged else 0
+        for value, after in pairwise((*slots[variables:], 0)):
+            self._method(value & ~tags, after & ~tags, used, entered)
         self._globals(frame, code, used)
 
     def _cell(self, cell: int, used: set[int]) -> None:
@@ -136,22 +150,24 @@ class Look:
                 self._seen.add(cell)
                 self.found[value] += 1
 
-    def _method(self, value: int, used: set[int], entered: list[int]) -> None:
-        """A bound method among the operands: that of a call, or the __exit__ of a `with`."""
+    def _method(self, value: int, after: int, used: set[int], entered: list[int]) -> None:
+        """A method among the operands: that of a call, or the __exit__ of a `with`. `after`: the next operand."""
         memory, numbers, objects = self._memory, self._numbers, self._objects
         if value == 0 or value & 7:
             return
         try:
-            if objects.types.get(objects.type_of(value)) != "builtin":
+            kind = objects.types.get(objects.type_of(value))
+            if kind not in METHODS:
                 return
             # What is above the top of the stack may be there from before: an object that was freed.
             if not 0 < memory.word(value + numbers["object.references"]) & 0xFFFFFFFF < MOST_REFERENCES:
                 return
-            of = memory.word(value + numbers["builtin.self"])
+            of = memory.word(value + numbers["builtin.self"]) if kind == "builtin" else after
             if of not in self._wanted:
                 return
-            self._function(value, used)
-            if memory.text(memory.word(memory.word(value + numbers["builtin.method"]))) == EXIT:
+            if kind == "builtin":
+                self._function(value, used)
+            if memory.text(memory.word(memory.word(value + numbers[METHODS[kind]]))) == EXIT:
                 entered.append(of)
         except Torn:
             return

@@ -45,6 +45,7 @@
         LAYOUT_AT("function.qualname", PyFunctionObject, func_qualname),                                                  \
         LAYOUT_AT("method.function", PyMethodObject, im_func), LAYOUT_AT("bytes.data", PyBytesObject, ob_sval),           \
         LAYOUT_AT("builtin.method", PyCFunctionObject, m_ml), LAYOUT_AT("builtin.self", PyCFunctionObject, m_self),       \
+        LAYOUT_AT("unbound.method", PyMethodDescrObject, d_method),                                                       \
         LAYOUT_AT("tuple.items", PyTupleObject, ob_item), LAYOUT_AT("list.items", PyListObject, ob_item),                 \
         LAYOUT_AT("float.value", PyFloatObject, ob_fval), LAYOUT_AT("dict.used", PyDictObject, ma_used),                  \
         LAYOUT_AT("dict.keys", PyDictObject, ma_keys), LAYOUT_AT("dict.values", PyDictObject, ma_values),                 \
@@ -56,10 +57,13 @@
 
 #define OBJECTS_ADDRESSES                                                                                                 \
     {"type.type", &PyType_Type}, {"type.code", &PyCode_Type}, {"type.function", &PyFunction_Type},                        \
-        {"type.method", &PyMethod_Type}, {"type.builtin", &PyCFunction_Type}, {"type.str", &PyUnicode_Type}, {"type.bytes", &PyBytes_Type},                    \
+        {"type.method", &PyMethod_Type}, {"type.builtin", &PyCFunction_Type},                                             \
+        {"type.unbound", &PyMethodDescr_Type}, {"type.str", &PyUnicode_Type}, {"type.bytes", &PyBytes_Type},              \
         {"type.int", &PyLong_Type}, {"type.float", &PyFloat_Type}, {"type.bool", &PyBool_Type},                           \
         {"type.tuple", &PyTuple_Type}, {"type.list", &PyList_Type}, {"type.dict", &PyDict_Type},                          \
-        {"type.cell", &PyCell_Type}, {"type.coroutine", &PyCoro_Type}, {"type.weakref", &_PyWeakref_RefType}, {"type.set", &PySet_Type}, {"type.generator", &PyGen_Type}, {"none", &_Py_NoneStruct}, {"true", &_Py_TrueStruct}, {"false", &_Py_FalseStruct},
+        {"type.cell", &PyCell_Type}, {"type.coroutine", &PyCoro_Type}, {"type.weakref", &_PyWeakref_RefType},             \
+        {"type.set", &PySet_Type}, {"type.generator", &PyGen_Type}, {"none", &_Py_NoneStruct},                            \
+        {"true", &_Py_TrueStruct}, {"false", &_Py_FalseStruct},
 
 /* The lowest of the bits that are set in the state of a string. */
 static inline uint64_t
