@@ -40,6 +40,7 @@ from roamlet.core import (
     tasklet,
     trim,
 )
+from roamlet.core import published as _published
 from roamlet.io import call_async, responsive
 from roamlet.sync._outcome import TaskletKilled
 from roamlet.sync._scope import scope
@@ -47,6 +48,7 @@ from roamlet.sync._spawn import spawn
 from roamlet.sync._timeout import shield, timeout
 
 __version__ = VERSION
+_published["roamlet"] = VERSION  # for `roamlet ps` of another process
 
 __all__ = [
     "Cancelled",

@@ -74,6 +74,21 @@ def test_an_option_that_there_is_not_is_named_before_what_is_missing(words, says
     assert said.startswith(f"usage: roamlet {words[0]}")
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["ps", "1", "2"], "too many arguments: leave out 2; `roamlet ps --help` shows what it takes"),
+        (["hosts", "a", "b"], "too many arguments: leave out a b; `roamlet hosts --help` shows what it takes"),
+        (["hosts", "--foo"], "there is no option --foo; `roamlet hosts --help` lists them.\n"),
+    ],
+)
+def test_what_a_command_has_no_place_for_is_refused_in_its_own_words(words, says, capsys):
+    assert main(words) == 64
+    said = capsys.readouterr().err
+    assert said.startswith(f"usage: roamlet {words[0]}")
+    assert f"roamlet {words[0]}: error: {says}" in said
+
+
 def test_a_command_that_there_is_not_is_named_with_the_one_that_was_meant(capsys):
     assert main(["rnu", "--local", "2", "os:getpid"]) == 64
     assert "roamlet: error: there is no command rnu; did you mean run?" in capsys.readouterr().err

@@ -133,7 +133,8 @@ def test_forked_children_are_terminated_as_they_would_be(trace, program, tmp_pat
     [
         (["--seconds", "5", "program.py"], "--seconds is for a process that runs: roamlet trace PID --seconds 5"),
         (["4711", "--seconds", "0"], "--seconds 0: a trace takes above 0 and at most 3600 seconds"),
-        (["4711", "x"], "unrecognized arguments: x"),
+        (["4711", "x"], "too many arguments: leave out x; `roamlet trace --help` shows what it takes"),
+        (["4711", "--second", "5"], "there is no option --second; did you mean --seconds?"),
         (["4711", "--seconds", "five"], "argument --seconds: invalid float value: 'five'"),
         (["12345678901"], "'12345678901' is no PID: the number is too large"),
         (["-o", "trace.txt", "program.py"], "trace.txt: the name of a trace ends in one of .json"),

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from roamlet._escapes import escaped, escaped_for, print_escaped
 from roamlet.cli._apps import commands_of_apps
 from roamlet.cli._errors import USAGE, UsageError
-from roamlet.cli._options import refuse_unknown, with_end_of_options
+from roamlet.cli._options import refuse_left, refuse_unknown, with_end_of_options
 from roamlet.cli.commands import demo, get, hosts, ps, put, resume, run, shell, show, top, trace
 
 __all__ = ["UsageError", "escaped", "escaped_for", "main", "print_escaped"]
@@ -33,7 +33,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = with_end_of_options(parser, words)
     try:
         refuse_unknown(parser, words)
-        options = parser.parse_args(words)
+        options, left = parser.parse_known_args(words)
+        if left:
+            refuse_left(parser, options.roamlet_command, left)
         if options.roamlet_command is None and not options.version:
             parser.error("name a COMMAND; `roamlet --help` lists them")
     except SystemExit as exit_of_argparse:

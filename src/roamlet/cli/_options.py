@@ -42,6 +42,13 @@ def refuse_unknown(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
             parser.error(f"there is no option {option}; {_advice(option, parser)}")
 
 
+def refuse_left(parser: argparse.ArgumentParser, command: str | None, left: Sequence[str]) -> None:
+    """Leave as argparse does for words that it has no place for, in the words of the command that they were given to."""
+    for action in parser._subparsers._group_actions if parser._subparsers else ():
+        parser = action.choices.get(command, parser)  # type: ignore[union-attr]  # a dict of parsers
+    parser.error(f"too many arguments: leave out {' '.join(left)}; `{parser.prog} --help` shows what it takes")
+
+
 def with_end_of_options(parser: argparse.ArgumentParser, words: Sequence[str]) -> list[str]:
     """The words, with a `--` after the first one that is not an option if `ends_options` returns true for it.
 
@@ -76,4 +83,6 @@ def _advice(option: str, parser: argparse.ArgumentParser) -> str:
     near = near or difflib.get_close_matches(option, known, n=1)
     if near:
         return f"did you mean {near[0]}?"
-    return f"`{parser.prog} --help` lists them. An argument that begins with a dash goes after a --"
+    takes_arguments = any(not action.option_strings for action in parser._actions)
+    hint = " An argument that begins with a dash goes after a --" if takes_arguments else ""
+    return f"`{parser.prog} --help` lists them.{hint}"

@@ -253,7 +253,7 @@ class Process:
     pid: int
     command: str = ""
     python: str = ""
-    roamlet: str = ""
+    roamlet: str | None = None  # its version; None: it is not known
     backend: str = ""
     taken: float = 0.0
     moment: float = 0.0  # the same on the monotonic clock of its machine: differences of two looks are by that

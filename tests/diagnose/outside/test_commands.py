@@ -2,12 +2,14 @@
 
 import json
 import os
+import platform
 import re
 import subprocess
 import sys
 
 import pytest
 
+import roamlet
 from roamlet.cli import main
 from roamlet.core import backend
 from roamlet.diagnose.model import Process
@@ -26,6 +28,7 @@ def test_a_line_for_each_group_of_tasklets(started, capsys):
     said, problems = capsys.readouterr()
     assert problems == UNDISTURBED
     assert said.startswith(f"process {running.pid} (")
+    assert f", Python {platform.python_version()}, roamlet {roamlet.__version__} on {backend}, 1 thread, " in said
     (line,) = (line for line in said.splitlines() if " outer " in line)
     assert re.search(r"  1,000  outer  blocked +[\d.]+ (ms|s)  receive on channel 0x", line)
     assert backend == "greenlet" or re.search(r"inner\(\) at .*program\.py:\d+$", line)

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 from roamlet.cli._errors import UsageError
+from roamlet.cli._options import refuse_left, refuse_unknown
 from roamlet.cli.commands.seeing import ON_A_HOST
 from roamlet.cli.reaching.options import add_way
 
@@ -97,7 +98,10 @@ def trace(options: argparse.Namespace) -> int:
     if of_process:
         further = _Further(prog="roamlet trace", add_help=False, allow_abbrev=False)
         _add_options(further)
-        further.parse_args(options.arguments, options)
+        refuse_unknown(further, options.arguments)
+        _, left = further.parse_known_args(options.arguments, options)
+        if left:
+            refuse_left(further, None, left)
     elif options.seconds is not None:
         raise UsageError("--seconds is for a process that runs: roamlet trace PID --seconds 5")
     files = _files(options)

@@ -4,6 +4,7 @@ from operator import itemgetter
 from typing import Any
 
 from roamlet.diagnose import model
+from roamlet.diagnose.outside.contexts import published
 from roamlet.diagnose.outside.cycles import add_cycles
 from roamlet.diagnose.outside.reader import NEW, RECEIVES, RUNS, SENDS, STARTED, Reader, State, Thread
 from roamlet.diagnose.outside.shapes import Key
@@ -60,6 +61,7 @@ class Description:
             process.threads.append(thread)
         process.threads.sort(key=lambda thread: (not thread.main, thread.native_id or 0))
         process.contexts = reader.contexts.found
+        process.roamlet = self._trying("the version of its roamlet", None, self._version)
         if reader.tasks.unread:
             process.problems.append(f"{reader.tasks.unread:,} of asyncio's tasks could not be read")
         self._trying("cycles of waiting", None, add_cycles, process, reader)
@@ -69,6 +71,11 @@ class Description:
                 f"the backend {reader.table.backend} hides the stacks of suspended tasklets from other processes: where they wait "
                 "is not known"
             )
+
+    def _version(self) -> str | None:
+        """roamlet's; None where only a part of it is loaded, or one that does not say it."""
+        at = published(self._reader, "roamlet") if "keys.indices" in self._reader.numbers else 0
+        return self._objects.string(at) if at else None
 
     def _scheduler(self, thread: Thread) -> model.Scheduler:
         fields, now = thread.fields, self._now
