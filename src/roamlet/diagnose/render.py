@@ -8,6 +8,7 @@ nothing in them.
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 
 from roamlet.diagnose.model import (
     BLOCKED,
@@ -29,6 +30,8 @@ from roamlet.diagnose.model import (
 NARROWEST = 40  # columns: a narrower terminal gets this
 OVERDUE = -0.1  # seconds: a timer that is later than a busy thread is late
 SHOWN = 5  # ids, wakers or calls of one row, before "and N more"
+_OF_TASKLET = attrgetter("name", "state", "parent", "main", "atomic")
+_OF_WAIT = attrgetter("kind", "on", "host", "function", "owner")
 SHORTEST = 8  # columns that a cell keeps, however narrow the terminal is
 
 
@@ -157,14 +160,15 @@ def group(tasklets: Iterable[Tasklet], key: Callable[[Tasklet], object]) -> list
 
 
 def _group_alike(tasklets: Iterable[Tasklet], key: Callable[[Tasklet], object]) -> list[list[Tasklet]]:
-    """group() for a key that looks at nothing which is of one tasklet alone.
+    """group() for a key that looks at nothing which is of one tasklet alone, nor at the address or the times of its wait.
 
-    A hundred thousand share few stacks and waits: comparing those by identity first asks for few keys.
+    A hundred thousand share few stacks and waits: comparing what is quick to compare first asks for few keys.
     """
     groups: dict[object, list[Tasklet]] = {}
     same: dict[object, list[Tasklet]] = {}
     for t in tasklets:
-        part = (t.name, t.state, id(t.frames), id(t.wait), t.parent, t.main, t.atomic, id(t.tasks))
+        wait = t.wait
+        part = _OF_TASKLET(t), None if wait is None else _OF_WAIT(wait), id(t.frames), id(t.tasks)
         found = same.get(part)
         if found is None:
             found = same[part] = groups.setdefault(key(t), [])

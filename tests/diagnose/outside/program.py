@@ -153,6 +153,27 @@ def blocked(count):
     core.sleep(1000)
 
 
+def sleepers():
+    """Tasklets that are alike but in their times: of each when it began to wait, and for how many seconds; and main in run()."""
+
+    def sleeps(number):
+        began[id(core.getcurrent())] = time.monotonic(), number
+        core.sleep(number)
+
+    def tells():
+        core.sleep(0.05)
+        say(began=began)
+        core.sleep(1000)
+
+    began = {}
+    for number in range(1000, 1005):
+        core.tasklet(sleeps)(number)
+        core.schedule()
+        core.sleep(0.02)
+    core.tasklet(tells)()
+    core.run()
+
+
 def deadlock(kind):
     """Three tasklets that wait for each other's locks, while others go on."""
     locks = [getattr(sync, kind)() for _ in range(3)]

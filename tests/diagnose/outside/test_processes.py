@@ -116,6 +116,21 @@ def test_many_blocked_tasklets_are_all_there(started):
     assert process.how == UNDISTURBED
 
 
+def test_tasklets_that_are_alike_have_times_of_their_own(started):
+    running = started("sleepers")
+    process = read_process(running.pid)
+    found = rows(process)
+    assert len(running.facts["began"]) == 5
+    for number, (began, seconds) in running.facts["began"].items():
+        wait = found[int(number)].wait
+        waited = process.moment - began
+        assert wait.kind == model.TIMER
+        assert wait.due == pytest.approx(seconds - waited, abs=0.02)
+        assert wait.since == pytest.approx(waited, abs=0.02)
+    (main,) = named(process, "main")
+    assert (main.state, main.wait) == (model.IN_RUN, None)
+
+
 def test_an_idle_process_is_never_stopped(started, monkeypatch):
     running = started("blocked", "10")
     running.sleeps()

@@ -1,7 +1,6 @@
 """The model of what a Reader has walked through. What is read besides, names and code with its lines, does not change."""
 
 from operator import itemgetter
-from typing import Any
 
 from roamlet.diagnose import model
 from roamlet.diagnose.outside.contexts import published
@@ -19,15 +18,37 @@ KINDS = {
     "SimpleQueue": model.QUEUE,
 }
 
-OF_A_TASKLET = tuple(model.Tasklet.__slots__[1:])  # all but its number, in the order in which it takes them
+# In the order in which the classes take them.
+AFTER_THE_WAIT = model.Tasklet.__slots__[model.Tasklet.__slots__.index("wait") + 1 :]
+OF_A_WAIT = model.Wait.__slots__
+SINCE, DUE = OF_A_WAIT.index("since"), OF_A_WAIT.index("due")
 
 Fields = tuple[int, ...]  # of a tasklet, as the reader has them
+
+
+class Alike:
+    """What blocked tasklets have in common that differ in their numbers and in the times of their waits alone.
+
+    `rest`: what comes after the wait among the members of each. `waits`: those of equal times are one object.
+    """
+
+    def __init__(self, one: model.Tasklet) -> None:
+        self.name, self.state, self.main = one.name, one.state, one.main
+        self.rest = [getattr(one, name) for name in AFTER_THE_WAIT]
+        self.waits: dict[tuple[int, int | None], model.Wait] = {}
+        self._members = [getattr(one.wait, name) for name in OF_A_WAIT]
+
+    def waiting(self, since: float | None, due: float | None) -> model.Wait:
+        """The wait that has these times."""
+        members = self._members
+        members[SINCE], members[DUE] = since, due
+        return model.Wait(*members)
 
 
 class Description:
     """Makes the model. `now`: on the monotonic clock, in ns; None: not known, as in a core file.
 
-    Equal stacks and equal waits are one object each, so that they are compared by identity.
+    Equal stacks are one object each, so that they are compared by identity.
     """
 
     def __init__(self, reader: Reader, now: int | None) -> None:
@@ -37,9 +58,7 @@ class Description:
         # A clock of a test's own is not to be compared with the machine's, on which tasklets began to wait.
         self._now, self._moment = None if clock is None or reader.memory.word(clock) else now, now
         self._stacks: dict[Key, model.Stack] = {(): ()}
-        self._waits: dict[tuple[int, ...], model.Wait] = {}
         self._names: dict[int, str] = {}
-        self._since = ("since",) if "since" in self._at else ()
 
     def add_to(self, process: model.Process) -> None:
         """Put threads, tasklets and problems into `process`. Raises what DAMAGED lists, unless the reader is lenient."""
@@ -91,33 +110,34 @@ class Description:
         return found
 
     def _tasklets(self, thread: Thread) -> list[model.Tasklet]:
-        at, parents, keys, called, loops = (
-            self._at,
-            self._reader.parents,
-            thread.keys,
-            self._reader.called,
-            self._reader.loops,
-        )
-        names = ("blocked", "waiting_on", "queue", "function", "state", "atomic", "preempted", "timer", *self._since)
+        at, reader, keys, timers = self._at, self._reader, thread.keys, thread.timers
+        names = ("blocked", "waiting_on", "queue", "function", "state", "atomic", "preempted")
         telling, blocked, timer = itemgetter(*(at[name] for name in names)), at["blocked"], at["timer"]
-        alone = {thread.fields["main"], thread.fields["current"], *called, *parents, *loops, *thread.ring}
-        # Of a hundred thousand tasklets most differ in their number alone: those are made of what was found for the first.
-        made: dict[tuple[int, ...], tuple[Any, ...]] = {}
-        tasklets, new, one, with_locals = list[model.Tasklet](), model.Tasklet, self._tasklet, self._reader.with_locals
+        since = at.get("since")
+        alone = {thread.fields["main"], thread.fields["current"], *reader.called, *reader.parents, *reader.loops}
+        alone |= thread.ring
+        # Of a hundred thousand tasklets most differ in their number and the times of their waits alone: those are made of what was
+        # found for the first.
+        made: dict[tuple[object, ...], Alike] = {}
+        tasklets, new, one, with_locals = list[model.Tasklet](), model.Tasklet, self._tasklet, reader.with_locals
         for t, task in thread.in_order():
-            if not task[blocked] or task[timer] >= 0 or with_locals or t in alone:
+            waits = task[blocked]
+            if not waits or waits == RUNS or with_locals or t in alone:
                 tasklet = one(thread, t, task)
                 if tasklet is not None:
                     tasklets.append(tasklet)
                 continue
-            key = keys.get(t, ())
-            kind = (id(key), *telling(task))
+            kind = id(keys.get(t)), telling(task)
             same = made.get(kind)
             if same is None:
                 tasklet = one(thread, t, task)
                 assert tasklet is not None  # it is blocked
-                made[kind] = same = tuple(getattr(tasklet, name) for name in OF_A_TASKLET)
-            tasklets.append(new(t, *same))
+                made[kind] = same = Alike(tasklet)
+            times = 0 if since is None else task[since], timers.get(t) if task[timer] >= 0 else None
+            wait = same.waits.get(times)
+            if wait is None:
+                wait = same.waits[times] = same.waiting(*self._times(*times))
+            tasklets.append(new(t, same.name, same.state, same.main, wait, *same.rest))
         return tasklets
 
     def _tasklet(self, thread: Thread, t: int, task: Fields) -> model.Tasklet | None:
@@ -166,24 +186,22 @@ class Description:
 
     def _wait(self, thread: Thread, t: int, task: Fields) -> model.Wait:
         at = self._at
-        place = task[at["blocked"]], task[at["waiting_on"]], task[at["queue"]]
-        began = task[at["since"]] if "since" in at else 0
-        due = None if self._now is None or t not in thread.timers else (thread.timers[t] - self._now) / 1e9
-        wait = self._waits.get((*place, began)) if due is None else None
-        if wait is None:
-            if place[1] == 0:
-                wait = model.Wait(model.TIMER)
-            elif t in self._reader.called:
-                host, function = self._reader.called[t]
-                wait = model.Wait(model.CALL, host=host, function=function)
-            else:
-                wait = self._trying(f"what {t:#x} waits for", model.Wait(model.OTHER), self._new_wait, *place)
-            wait.due = due
-            if self._moment is not None and began > 0:
-                wait.since = max(self._moment - began, 0) / 1e9
-            if due is None:
-                self._waits[(*place, began)] = wait
+        blocked, address, queue = task[at["blocked"]], task[at["waiting_on"]], task[at["queue"]]
+        if address == 0:
+            wait = model.Wait(model.TIMER)
+        elif t in self._reader.called:
+            host, function = self._reader.called[t]
+            wait = model.Wait(model.CALL, host=host, function=function)
+        else:
+            of = f"what {t:#x} waits for"
+            wait = self._trying(of, model.Wait(model.OTHER), self._new_wait, blocked, address, queue)
+        wait.since, wait.due = self._times(task[at["since"]] if "since" in at else 0, thread.timers.get(t))
         return wait
+
+    def _times(self, began: int, when: int | None) -> tuple[float | None, float | None]:
+        """For how long it has waited, and until when, in seconds."""
+        since = None if self._moment is None or began <= 0 else max(self._moment - began, 0) / 1e9
+        return since, None if self._now is None or when is None else (when - self._now) / 1e9
 
     def _new_wait(self, blocked: int, at: int, queue: int) -> model.Wait:
         found, others = self._reader.waits[at], self._reader.waiting[at] - 1
