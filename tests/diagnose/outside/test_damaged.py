@@ -10,7 +10,8 @@ from roamlet.core import backend
 from roamlet.diagnose import model, render
 from roamlet.diagnose.outside import CannotRead
 from roamlet.diagnose.outside.python import Objects
-from roamlet.diagnose.outside.reading import add_still
+from roamlet.diagnose.outside.reader import RECEIVES, RUNS
+from roamlet.diagnose.outside.reading import add_still, reader_of
 from tests.diagnose.outside.images import captured, damaged
 
 pytestmark = pytest.mark.skipif(backend == "stacks", reason="the image is of one size of blocks")
@@ -71,6 +72,21 @@ def test_ten_thousand_damaged_images(started):
     outcomes = damage_many(image_of(started), range(300, 10_300))
     assert sum(outcomes.values()) == 10_000
     assert min(outcomes.values()) > 0, outcomes
+
+
+def test_a_tasklet_that_cannot_be_in_run_is_shown_as_its_memory_says(started):
+    image = image_of(started)
+    reader = reader_of(image, with_locals=False)
+    reader.walk()
+    (thread,) = reader.threads
+    t = next(t for t, task in thread.tasks.items() if task[reader.at["blocked"]] == RECEIVES)
+    at = t + reader.numbers["task.blocked"]
+    start = at & ~reader.memory.mask
+    block = bytearray(image.blocks[start])
+    block[at - start] = RUNS
+    image.blocks[start] = bytes(block)
+    found = read(image).find(t)
+    assert (found.state, found.wait) == (model.IN_RUN, None)
 
 
 @pytest.mark.parametrize(
