@@ -254,15 +254,16 @@ def tasks(top: FrameType | None, stack: Callable[[FrameType | None], Stack]) -> 
             # The frame of asyncio's own loop lasts as long as the loop's run: see around().
             loop = top.f_locals.get("self")
             if isinstance(loop, asyncio.AbstractEventLoop):
-                current = asyncio.tasks._current_tasks.get(loop) if hasattr(asyncio.tasks, "_current_tasks") else None
-                return tuple(_task(task, task is current, stack) for task in asyncio.all_tasks(loop))
+                return tuple(_task(task, stack) for task in asyncio.all_tasks(loop))
         top = top.f_back
     return ()
 
 
-def _task(task: Any, current: bool, stack: Callable[[FrameType | None], Stack]) -> Task:
+def _task(task: Any, stack: Callable[[FrameType | None], Stack]) -> Task:
     frames: list[Frame] = []
     coroutine = task.get_coro()
+    # The coroutine says it: from 3.14 on asyncio keeps one current task a thread, which is that of the tasklet that runs.
+    current = bool(getattr(coroutine, "cr_running", False) or getattr(coroutine, "gi_running", False))
     name = getattr(coroutine, "__qualname__", type(coroutine).__qualname__)
     while coroutine is not None and len(frames) < OUTWARDS * 4:
         frame = getattr(coroutine, "cr_frame", None) or getattr(coroutine, "gi_frame", None)

@@ -253,6 +253,8 @@ def test_a_process_that_is_stopped_is_said_to_be(started, monkeypatch):
     monkeypatch.setattr(asking, "ANSWERS", 0.3)
     running = started("works")
     running.send_signal(signal.SIGSTOP)
+    while asking._state(running.pid) != "T":  # it could still hear the request until then
+        time.sleep(0.001)
     with pytest.raises(RuntimeError, match=r"seconds: it is stopped, and goes on after `kill -CONT \d+`"):
         asking.ask(running.pid, 1, EVENTS, HOLD)
     running.send_signal(signal.SIGCONT)
