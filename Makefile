@@ -10,7 +10,7 @@ ARGS ?=
 C_SOURCES := $(shell find src/roamlet/*/c -name '*.[ch]' 2>/dev/null)
 PREPARE := tools/prepare.sh
 
-.PHONY: help demo test check check-native docs pages bench bench-threads test-all try-pythons test-lab test-ansible lab-demo ansible-demo judges judges-ansible soak cleanroom nightly try-aarch64 clean
+.PHONY: help demo test check check-native docs pages bench bench-threads test-all test-exhaustive try-pythons test-lab test-ansible lab-demo ansible-demo judges judges-ansible soak cleanroom nightly try-aarch64 clean
 
 help:
 	@echo 'make demo       local contexts and tasklets: the whole story in half a minute'
@@ -21,6 +21,7 @@ help:
 	@echo 'make bench      figures beside those of the peers'
 	@echo 'make bench-threads  the page of threads and servers, on every Python >= 3.11 found (under 10 minutes)'
 	@echo 'make test-all   core and remote tests with every Python >= 3.11 found'
+	@echo 'make test-exhaustive  what make test leaves out because other versions, transports or inputs show the same'
 	@echo 'make try-pythons  core and io tests on the Pythons of newer Debian releases (root, downloads them)'
 	@echo 'make test-lab   the tests in offices of network namespaces, at most 10 minutes on 2 cores (root)'
 	@echo 'make test-ansible  whole playbooks of Ansible over roamlet, beside ssh, in some minutes'
@@ -99,6 +100,9 @@ bench-threads: .venv/.core .venv/.bench
 test-all:
 	@tools/test_all.sh $(ARGS)
 
+test-exhaustive: .venv/.core
+	@$(BIN)/python tools/pytest_run.py exhaustive -m exhaustive --roamlet-leaks tests apps $(ARGS)
+
 try-pythons:
 	@tools/try_debian_python.sh $(ARGS)
 
@@ -106,7 +110,8 @@ cleanroom:
 	@tools/cleanroom.sh $(ARGS)
 
 nightly:
-	@status=0; tools/test_all.sh $(ARGS) || status=1; $(MAKE) soak ARGS='tests/diagnose/outside' || status=1; \
+	@status=0; tools/test_all.sh $(ARGS) || status=1; $(MAKE) test-exhaustive || status=1; \
+	$(MAKE) soak ARGS='tests/diagnose/outside' || status=1; \
 	tools/cleanroom.sh bare user locale space || status=1; exit $$status
 
 try-aarch64: .venv/.packages

@@ -9,6 +9,7 @@ tasklets, which are ended, and processes end by tools/supervised.py.
 """
 
 import gc
+import importlib.util
 import os
 import signal
 import sys
@@ -26,6 +27,9 @@ from tests.tracing import strace  # noqa: F401 - a fixture for all folders
 from tools import supervised
 
 BACKENDS = {"sliced", "stacks", "greenlet"}
+
+# The one that is loaded where ROAMLET_SWITCH names none.
+USUAL = "sliced" if importlib.util.find_spec("roamlet.core._sliced") else "greenlet"
 
 DID_NOT_PASS = pytest.StashKey[bool]()
 EXISTED_BEFORE = pytest.StashKey[Inventory]()
@@ -60,6 +64,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 )
             if backend not in marker.args:
                 others.add(item)
+        for name in ("once", "exhaustive"):
+            for marker in item.iter_markers(name):
+                if set(marker.kwargs) != {"reason"} or marker.args:
+                    raise pytest.UsageError(f"{item.nodeid}: {name}() takes reason= alone: what shows the same")
+        if backend != USUAL and item.get_closest_marker("once"):
+            others.add(item)
         for marker in item.iter_markers("pythons"):
             first, last = marker.args  # TypeError or ValueError where it is anything else
             if not marker.kwargs["reason"] or not first <= sys.version_info[:2] <= last:

@@ -13,6 +13,7 @@ import roamlet
 
 FOLDER = Path(__file__).parent / "debugged"
 BACKENDS = [name for name in ("sliced", "stacks", "greenlet") if importlib.util.find_spec(f"roamlet.core._{name}")]
+started_on_each = pytest.mark.once(reason="the program is started on each backend")
 STOP = re.compile(r"^(?:\(Pdb\) )*> \S*?(\w+\.py)\((\d+)\)([\w<>]+)\(\)", re.MULTILINE)
 
 
@@ -41,6 +42,7 @@ def stops(said, program):
     return [(int(line), name) for file, line, name in STOP.findall(said) if file == program]
 
 
+@started_on_each
 def test_next_stays_in_the_tasklet_over_whatever_switches(typed):
     asked = "p ('at', roamlet.getcurrentid(), number)"
     lines = ["b 11", "c", "clear 1", asked, *["n"] * 7, asked, "c", "q"]
@@ -54,6 +56,7 @@ def test_next_stays_in_the_tasklet_over_whatever_switches(typed):
     assert "result [2, 6, 10]" in said
 
 
+@started_on_each
 def test_each_tasklet_stops_at_a_breakpoint_and_a_condition_chooses_one(typed):
     program = ["-m", "pdb", str(FOLDER / "workers.py")]
     said = typed(program, ["b 14", *["c", "p ('of', number)"] * 3, "c", "q"])
@@ -65,6 +68,7 @@ def test_each_tasklet_stops_at_a_breakpoint_and_a_condition_chooses_one(typed):
     assert "result [2, 6, 10]" in said
 
 
+@started_on_each
 def test_stepping_into_a_function_that_switches_and_out_of_it(typed):
     program = ["-m", "pdb", str(FOLDER / "workers.py")]
     said = typed(program, ["b 16, number == 2", "c", "s", "s", "n", "n", "r", "n", "c", "q"])
@@ -77,6 +81,7 @@ def test_stepping_into_a_function_that_switches_and_out_of_it(typed):
     assert "result [2, 6, 10]" in said
 
 
+@started_on_each
 def test_what_is_typed_at_the_prompt_may_switch_and_the_prompt_stays(typed):
     switching = [
         "b answer_to",

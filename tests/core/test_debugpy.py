@@ -8,6 +8,8 @@ from tests.core.test_debuggers import BACKENDS, FOLDER
 
 pytest.importorskip("debugpy", reason="it is for no such Python yet; the test extra has it elsewhere")
 
+pytestmark = pytest.mark.once(reason="the program is started on each backend")
+
 PROGRAM = str(FOLDER / "workers.py")
 
 

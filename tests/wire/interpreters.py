@@ -9,6 +9,9 @@ import os
 import shutil
 import subprocess
 import sys
+from typing import Any
+
+from tests.exhaustive import telling
 
 VERSIONS = [(2, 7)] + [(3, minor) for minor in range(6, 30)]
 
@@ -30,9 +33,13 @@ def found() -> dict[str, str]:
     return paths
 
 
-def since(*version: int) -> list[str]:
-    """The names of those found that are of this version or later, for a test of what older ones do not have."""
-    return [name for name in found() if tuple(map(int, name.split("."))) >= version]
+def since(*version: int) -> list[Any]:
+    """Parameters: those found that are of this version or later, for a test of what older ones do not have.
+
+    `make test` takes the oldest of them, 3.6, this interpreter's own version and the newest, `make nightly` all.
+    """
+    names = [name for name in found() if tuple(map(int, name.split("."))) >= version]
+    return telling(names, {*names[:1], "3.6", "%d.%d" % sys.version_info[:2], *names[-1:]}.__contains__)
 
 
 def candidates(name: str) -> list[str]:

@@ -203,7 +203,7 @@ sys.addaudithook(note)
 """
 
 
-@pytest.mark.parametrize("version", [name for name in interpreters.found() if name != "2.7" and int(name[2:]) >= 8])
+@pytest.mark.parametrize("version", interpreters.since(3, 8))
 def test_no_file_is_opened_for_writing_as_the_interpreter_sees_it(version):
     events, write = os.pipe()
 
