@@ -101,7 +101,7 @@ test-all:
 	@tools/test_all.sh $(ARGS)
 
 test-exhaustive: .venv/.core
-	@$(BIN)/python tools/pytest_run.py exhaustive -m exhaustive --roamlet-leaks tests apps $(ARGS)
+	@ROAMLET_TESTS=all $(BIN)/python tools/pytest_run.py exhaustive -m exhaustive --roamlet-leaks tests apps $(ARGS)
 
 try-pythons:
 	@tools/try_debian_python.sh $(ARGS)

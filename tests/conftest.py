@@ -28,6 +28,9 @@ from tools import supervised
 
 BACKENDS = {"sliced", "stacks", "greenlet"}
 
+# With "all", those run too that repeat what others show: tools/test_all.sh and `make test-exhaustive` set it.
+EVERY_TEST = os.environ.get("ROAMLET_TESTS") == "all"
+
 # The one that is loaded where ROAMLET_SWITCH names none.
 USUAL = "sliced" if importlib.util.find_spec("roamlet.core._sliced") else "greenlet"
 
@@ -53,7 +56,7 @@ def _allowed_leftovers(item: pytest.Item) -> frozenset[str]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Check the markers, and leave out what is about other backends and other Pythons: they have runs of their own."""
+    """Check the markers, and leave out what is about other backends and Pythons, and what repeats: they have runs of their own."""
     others = set()
     for item in items:
         _allowed_leftovers(item)
@@ -68,7 +71,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             for marker in item.iter_markers(name):
                 if set(marker.kwargs) != {"reason"} or marker.args:
                     raise pytest.UsageError(f"{item.nodeid}: {name}() takes reason= alone: what shows the same")
-        if backend != USUAL and item.get_closest_marker("once"):
+        repeated = item.get_closest_marker("exhaustive") or (backend != USUAL and item.get_closest_marker("once"))
+        if repeated and not EVERY_TEST:
             others.add(item)
         for marker in item.iter_markers("pythons"):
             first, last = marker.args  # TypeError or ValueError where it is anything else

@@ -54,7 +54,11 @@ def on_pythons(*others: str) -> Job:
         f"make test-all: core, io, sync and threads, without {', '.join(others)}",
         ("make", "test-all"),
         r"^Python.*:|^FAILED|^UNSTABLE|^E  ",
-        {"FOLDERS": "tests/core tests/io tests/sync tests/threads", "WITHOUT": " ".join(others)},
+        {
+            "FOLDERS": "tests/core tests/io tests/sync tests/threads",
+            "ROAMLET_TESTS": "telling",
+            "WITHOUT": " ".join(others),
+        },
     )
 
 

@@ -6,8 +6,11 @@
 #   tools/test_all.sh                    everything
 #   FOLDERS='tests/core' tools/test_all.sh -x      these folders; further words go to pytest
 #   PYTHON=/path/to/python3.14 tools/test_all.sh   with this one alone
+#   ROAMLET_TESTS=telling tools/test_all.sh        without the tests that repeat what others show, as make test runs them
 #   WITHOUT='3.11' tools/test_all.sh               with every version but these
 set -u
+ROAMLET_TESTS=${ROAMLET_TESTS:-all}
+export ROAMLET_TESTS
 cd "$(dirname "$0")/.." || exit
 
 candidates() {

@@ -5,6 +5,8 @@ import pytest
 from tests import standard_tests
 from tests.core._scripts import run_script
 
+pytestmark = pytest.mark.once(reason="CPython's own tests of what stands above the switching")
+
 LEFT_OUT = {
     "NonBlockingTCPTests.testSetBlocking": "looks at the descriptor, which never blocks",
     "NonBlockingTCPTests.testSetBlocking_overflow": "looks at the descriptor, which never blocks",

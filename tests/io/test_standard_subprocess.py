@@ -5,7 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests import standard_tests
+
+pytestmark = pytest.mark.once(reason="CPython's own tests of what stands above the switching")
 
 
 def test_cpythons_own_tests_pass():

@@ -10,8 +10,12 @@ Left out, here and nowhere else:
 
 import unittest
 
+import pytest
+
 from roamlet import sync
 from tests import standard_tests
+
+pytestmark = pytest.mark.once(reason="the tasklets that wait are those of threads, one in each")
 
 lock_tests = standard_tests.module("lock_tests")
 

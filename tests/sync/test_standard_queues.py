@@ -9,9 +9,10 @@ from tests import standard_tests
 
 test_queue = standard_tests.module("test_queue")
 
-pytestmark = pytest.mark.leaves(
-    "objects", reason="test_shutdown_pending_get keeps an exception in a frame of its traceback"
-)
+pytestmark = [
+    pytest.mark.leaves("objects", reason="test_shutdown_pending_get keeps an exception in a frame of its traceback"),
+    pytest.mark.once(reason="the tasklets that wait are those of threads, one in each"),
+]
 
 
 class TestQueue(test_queue.QueueTest, unittest.TestCase):
