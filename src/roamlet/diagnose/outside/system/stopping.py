@@ -5,6 +5,7 @@ PTRACE_SEIZE and PTRACE_INTERRUPT leave no trace in the process, and its threads
 
 import ctypes
 import os
+import random
 import time
 
 from roamlet.diagnose.outside.errors import CannotRead
@@ -13,9 +14,10 @@ from roamlet.diagnose.outside.system.memory import explained
 SEIZE, INTERRUPT, DETACH = 0x4206, 0x4207, 17
 ANY_CHILD = 0x40000000  # __WALL
 EVENT_STOP = 128
-ESRCH = 3
+EPERM, ESRCH = 1, 3
 # Seconds for a thread to stop. One that does not is in the kernel (state D) and runs no code until it has stopped.
 LONGEST_WAIT = 0.05
+LONGEST_TRACED = 1.0  # seconds that another tracer has to go away: another `roamlet ps` or `roamlet top` does
 LONGEST_LOAD = 10.0  # seconds for one that may run, and gets no processor
 ROUNDS = 20  # of looking for threads that were started meanwhile
 
@@ -44,6 +46,14 @@ def activity(pid: int) -> dict[str, str] | None:
     return found
 
 
+class _Traced(Exception):
+    """A thread has another tracer: the process `by`."""
+
+    def __init__(self, by: int) -> None:
+        super().__init__(by)
+        self.by = by
+
+
 class Stopped:
     """A context manager: while it is entered, no thread of the process runs. Raises CannotRead where that is not allowed.
 
@@ -61,22 +71,34 @@ class Stopped:
         self._ptrace.restype = ctypes.c_long
 
     def __enter__(self) -> "Stopped":
-        self._began = time.perf_counter()
-        try:
-            for _ in range(ROUNDS):
-                new = [tid for tid in map(int, os.listdir(f"/proc/{self.pid}/task")) if tid not in self.seized]
-                if not new:
-                    break
-                asked = [tid for tid in new if self._seize(tid)]
-                for tid in asked:
-                    self._await(tid)
-        except OSError as error:
-            self.__exit__()
-            raise explained(error, self.pid) from None
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
+        until = time.perf_counter() + LONGEST_TRACED
+        while True:
+            self._began = time.perf_counter()
+            try:
+                self._stop()
+                return self
+            except _Traced as error:
+                # Another reader's stop is over in milliseconds. Nothing stands while it is waited for: two readers that each keep
+                # some of the threads would wait for each other.
+                self.__exit__()
+                if time.perf_counter() > until:
+                    raise _in_the_way(self.pid, error.by) from None
+                time.sleep(random.uniform(0.0005, 0.003))
+            except OSError as error:
+                self.__exit__()
+                raise explained(error, self.pid) from None
+            except BaseException:
+                self.__exit__()
+                raise
+
+    def _stop(self) -> None:
+        for _ in range(ROUNDS):
+            new = [tid for tid in map(int, os.listdir(f"/proc/{self.pid}/task")) if tid not in self.seized]
+            if not new:
+                break
+            asked = [tid for tid in new if self._seize(tid)]
+            for tid in asked:
+                self._await(tid)
 
     def look(self) -> None:
         """Note where each thread stands."""
@@ -95,13 +117,16 @@ class Stopped:
         self.seconds = time.perf_counter() - self._began
 
     def _seize(self, tid: int) -> bool:
-        if self._ptrace(SEIZE, tid, None, None) != 0:
+        for last in (False, True):
+            if self._ptrace(SEIZE, tid, None, None) == 0:
+                break
             number = ctypes.get_errno()
             if number == ESRCH:  # it has ended
                 return False
-            if number == 1 and (other := _tracer(tid)):
-                raise _traced(self.pid, other)
-            raise OSError(number, os.strerror(number))
+            if number == EPERM and (other := _tracer(tid)):
+                raise _Traced(other)
+            if number != EPERM or last:  # a tracer that has gone since then is not seen any more
+                raise OSError(number, os.strerror(number))
         self.seized[tid] = 0
         return bool(self._ptrace(INTERRUPT, tid, None, None) == 0)
 
@@ -141,8 +166,7 @@ def _tracer(tid: int) -> int:
         return 0
 
 
-def _traced(pid: int, other: int) -> Exception:
-
+def _in_the_way(pid: int, other: int) -> CannotRead:
     return CannotRead(
         f"process {pid} runs, so it has to be stopped for a moment, but process {other} traces it already (a debugger, or strace)"
     )
