@@ -172,21 +172,17 @@ def _start(
 
 @contextmanager
 def _separation_of_privileges(folder: Path, environment: dict[str, str]) -> Iterator[dict[str, str]]:
-    """What sshd's own package would have set up for root: an account, and an empty folder in /run."""
+    """What sshd's own package would have set up for root: an account, and an empty folder in /run. That stays: the sshd of another
+    run of the tests, beside this one, may have been started since.
+    """
     if os.geteuid() != 0:
         yield environment
         return
-    made = not SEPARATION.exists()
-    if made:
-        SEPARATION.mkdir(mode=0o755)
+    SEPARATION.mkdir(mode=0o755, exist_ok=True)
     try:
         pwd.getpwnam("sshd")
     except KeyError:
         # sshd wants it when it is root, and an unpacked package has made none.
         shim = account_shim.build(folder, "sshd")
         environment = {**environment, "LD_PRELOAD": str(shim)}
-    try:
-        yield environment
-    finally:
-        if made:
-            SEPARATION.rmdir()
+    yield environment

@@ -17,6 +17,7 @@ from roamlet.remote.link import inline
 from roamlet.testing.links import holds
 from tests.remote.fakes import hostile
 from tests.remote.inside import link_of
+from tests.remote.replacing import replace_method
 from tests.remote.stopping import gone
 from tests.remote.test_hostile import BAD_FRAMES
 
@@ -241,7 +242,7 @@ def test_a_signal_right_after_a_read_loses_nothing_of_what_was_read(monkeypatch)
     interrupted = interruption(monkeypatch)
     with remote.local(python=sys.executable, output=lambda context, stream, line: said.append(line)) as context:
         reader = paused(context)
-        monkeypatch.setattr(reader, "_answer_in", interrupted)
+        replace_method(monkeypatch, reader, "_answer_in", interrupted)
         with pytest.raises(KeyboardInterrupt):
             context.call(roamlet_sent.print_lines, (["out"], []))
         assert reader.caller is None
@@ -254,7 +255,7 @@ def test_a_signal_right_after_a_read_loses_nothing_of_what_was_read(monkeypatch)
 def test_a_signal_while_a_call_is_sent_leaves_neither_a_number_nor_a_caller_that_reads(context, monkeypatch, place):
     reader = paused(context)
     owner, name = (link_of(context).sender, "put") if place == "sender.put" else (link_of(context), place)
-    monkeypatch.setattr(owner, name, interruption(monkeypatch))
+    replace_method(monkeypatch, owner, name, interruption(monkeypatch))
     with pytest.raises(KeyboardInterrupt):
         context.call(roamlet_sent.add, (1, 2))
     assert reader.caller is None

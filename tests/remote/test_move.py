@@ -23,6 +23,7 @@ from tests.programs import printed
 from tests.remote import interpreters
 from tests.remote.inside import calls_of
 from tests.remote.modules.conftest import Make, make  # noqa: F401
+from tests.remote.replacing import replace_method
 from tests.snapshot.conftest import KNOWN
 
 pytestmark = pytest.mark.skipif(not KNOWN, reason="tasklets are saved on the backends that see their frames")
@@ -530,7 +531,7 @@ def test_a_link_that_breaks_behind_the_order_to_go_on_leaves_it_in_doubt(
         os.kill(context.facts.pid, signal.SIGKILL)
         return asked
 
-    monkeypatch.setattr(calls_of(context), "send", stops_before_it_goes)
+    replace_method(monkeypatch, calls_of(context), "send", stops_before_it_goes)
     error = error_of(context.move, moving)
     assert isinstance(error, remote.MoveInDoubt)
     assert str(error).startswith("the tasklet of receives was on its way to 'local' when the link broke")

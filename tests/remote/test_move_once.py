@@ -13,6 +13,7 @@ from roamlet import remote
 from roamlet.remote.calls.request import Request
 from roamlet.remote.migration import handle as handles
 from tests.remote.inside import calls_of
+from tests.remote.replacing import replace_method
 from tests.remote.test_move_to import error_of, forged, until
 from tests.remote.test_move_to_faults import breaks_at_commit
 from tests.snapshot.conftest import KNOWN
@@ -30,11 +31,11 @@ def behind_the_order(monkeypatch: pytest.MonkeyPatch) -> Callable[[remote.Contex
         def orders(request: Request, deadline: float | None) -> Any:
             asked = sent(request, deadline)
             if request.text.endswith("migration.arrivals.commit"):
-                monkeypatch.setattr(calls_of(context), "send", sent)
+                replace_method(monkeypatch, calls_of(context), "send", sent)
                 do()
             return asked
 
-        monkeypatch.setattr(calls_of(context), "send", orders)
+        replace_method(monkeypatch, calls_of(context), "send", orders)
 
     return behind_the_order
 
@@ -205,7 +206,7 @@ def test_a_module_that_is_named_a_thousand_times_is_looked_at_once(
     a: remote.Context, b: remote.Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     brought: list[str] = []
-    monkeypatch.setattr(calls_of(b).shipping, "send_module", brought.append)
+    replace_method(monkeypatch, calls_of(b).shipping, "send_module", brought.append)
     error = error_of(
         roamlet.spawn(
             move_to_functions.sends_what_it_is_told, (a, b, forged(place=1, modules=("os", "roamlet") * 1000))

@@ -21,6 +21,7 @@ from roamlet.remote.migration import handle, requests
 from roamlet.snapshot.migration.arrivals import LARGEST
 from tests.remote.fakes import script
 from tests.remote.inside import calls_of
+from tests.remote.replacing import replace_method
 from tests.remote.test_move_to import BARE, error_of, joined, until
 from tests.remote.test_start import RELAY
 from tests.snapshot.conftest import KNOWN
@@ -37,11 +38,11 @@ def at_step(monkeypatch: pytest.MonkeyPatch) -> Callable[[remote.Context, str, C
 
         def first(request: Request, deadline: float | None) -> Any:
             if request.text.endswith(f"migration.arrivals.{step}"):
-                monkeypatch.setattr(calls_of(context), "send", sent)
+                replace_method(monkeypatch, calls_of(context), "send", sent)
                 do()
             return sent(request, deadline)
 
-        monkeypatch.setattr(calls_of(context), "send", first)
+        replace_method(monkeypatch, calls_of(context), "send", first)
 
     return at_step
 

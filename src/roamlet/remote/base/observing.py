@@ -1,6 +1,6 @@
 """What is told of the contexts of this process while a trace is taken, or OpenTelemetry's spans are made: to each observer."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any, Protocol
 
 
@@ -51,6 +51,14 @@ class _All(Observer):
     def __init__(self, observers: tuple[Observer, ...]) -> None:
         self.observers = observers
 
+    def opened(self, calls: Any) -> None:
+        for each in self.observers:
+            each.opened(calls)
+
+    def closing(self, calls: Any) -> None:
+        for each in self.observers:
+            each.closing(calls)
+
     def prepared(self, calls: Any, text: str) -> Observed | None:
         for each in self.observers:
             observed = each.prepared(calls, text)
@@ -58,17 +66,22 @@ class _All(Observer):
                 return observed
         return None
 
-
-def _to_all(name: str) -> Callable[..., None]:
-    def tell(self: _All, *args: Any) -> None:
+    def sent(self, calls: Any, number: int, text: str, began: int) -> None:
         for each in self.observers:
-            getattr(each, name)(*args)
+            each.sent(calls, number, text, began)
 
-    return tell
+    def answered(self, calls: Any, number: int) -> None:
+        for each in self.observers:
+            each.answered(calls, number)
 
+    def shipped(self, context: str, names: Collection[str]) -> None:
+        for each in self.observers:
+            each.shipped(context, names)
 
-for _name in ("opened", "closing", "sent", "answered", "shipped", "moved"):
-    setattr(_All, _name, _to_all(_name))
+    def moved(self, context: str, item: Any, name: str, begin: int) -> None:
+        for each in self.observers:
+            each.moved(context, item, name, begin)
+
 
 _observers: tuple[Observer, ...] = ()
 observer: Observer | None = None

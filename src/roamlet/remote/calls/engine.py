@@ -65,7 +65,6 @@ class Calls:
     # What `roamlet ps` reads from outside has slots, here and in the objects that this refers to: a type says itself where those
     # are, in the same way in all versions of CPython.
     __slots__ = (
-        "__dict__",  # tests put functions of their own in the place of methods
         "__weakref__",
         "_behind",
         "_heartbeat",

@@ -34,10 +34,7 @@ class InFlight:
     `calls` may be read by any thread and is changed under `lock`, the link's. `largest_result` limits what is stored of a result.
     """
 
-    __slots__ = (
-        "__dict__",  # tests put functions of their own in the place of methods
-        *("_arriving", "_numbers", "calls", "largest_result", "lock"),
-    )
+    __slots__ = (*("_arriving", "_numbers", "calls", "largest_result", "lock"),)
 
     def __init__(self, lock: threading.Lock) -> None:
         self.lock = lock

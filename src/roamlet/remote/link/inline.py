@@ -40,7 +40,6 @@ class InlineReader:
     """
 
     __slots__ = (
-        "__dict__",  # tests put functions of their own in the place of methods
         *(
             "_failed_spins",
             "_identifier",

@@ -55,7 +55,6 @@ class Link:
     """
 
     __slots__ = (
-        "__dict__",  # tests put functions of their own in the place of methods
         *("__weakref__", "_bytes_read", "_inline", "_reads", "_threads", "bundle_cache", "calls", "channels", "ended"),
         *("greeted", "hello", "identifier", "in_flight", "is_near", "name", "on_piece", "on_want", "output", "packers"),
         *("process", "scanner", "send", "send_at_once", "send_when_quiet", "sender", "stalled", "trunk", "transport"),

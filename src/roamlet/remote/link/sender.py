@@ -23,7 +23,6 @@ class Sender:
     """
 
     __slots__ = (
-        "__dict__",  # tests put functions of their own in the place of methods
         *("_down_closed", "_links", "_pipe", "_queue", "_waiting_for_quiet", "_waiting_for_room"),
         *("bytes_down", "end", "lock", "queued"),
     )

@@ -58,7 +58,6 @@ class Shipping:
     """
 
     __slots__ = (
-        "__dict__",  # tests put functions of their own in the place of methods
         *("_announced", "_asked", "_has", "_imported", "_link", "_order", "_own", "_parts", "_platform", "_prepared"),
         *(
             "_sent",
