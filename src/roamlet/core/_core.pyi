@@ -460,6 +460,11 @@ def note_signal(signalnum: int, fd: int, /) -> None:
 def signal_answered(signalnum: int, /) -> None:
     """For roamlet.diagnose: what the last signal asked for was begun."""
 
+def counted() -> tuple[int, int]:
+    """For roamlet.diagnose: how often tasklets have come to where others may run, and how many values have passed through
+    channels, in all threads but service threads, those that have ended too. Both only grow. Never switches.
+    """
+
 def survey(tasklets: bool = True, /) -> list[tuple[Any, ...]]:
     """For roamlet.diagnose: what all threads that have used roamlet do at this moment, the oldest first. Never switches.
 

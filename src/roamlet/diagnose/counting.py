@@ -23,14 +23,15 @@ def metrics() -> dict[str, Any]:
     """
     threads = [entry for entry in core.survey(False) if not entry[10]]
     counts = [entry[12] for entry in threads]
+    switches, messages = core.counted()
     return {
         "threads": len(threads),
         "tasklets": sum(map(sum, counts)),
         "runnable": sum(entry[4] for entry in threads),
         "timers": sum(entry[5] for entry in threads),
         "waits": sum(entry[6] for entry in threads),
-        "switches": sum(entry[9] for entry in threads),
-        "messages": sum(entry[13] for entry in threads),
+        "switches": switches,
+        "messages": messages,
         "blocked": {name: sum(count[number + 1] for count in counts) for number, name in enumerate(BLOCKED_IN)},
         "workers": _workers(),
         "contexts": _contexts(),

@@ -6,7 +6,6 @@ prometheus_client.start_http_server(9100)
 """
 
 from collections.abc import Iterator
-from threading import Lock
 
 from prometheus_client.core import REGISTRY, CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
@@ -43,9 +42,6 @@ class Collector(BaseCollector):
     """
 
     def __init__(self, registry: CollectorRegistry | None = None, *, register: bool = True) -> None:
-        self._lock = Lock()
-        self._last = dict.fromkeys(COUNTERS, 0)
-        self._ended = dict.fromkeys(COUNTERS, 0)  # what threads had counted that have ended since
         if register:
             (registry or REGISTRY).register(self)
 
@@ -61,7 +57,7 @@ class Collector(BaseCollector):
         for name, text in GAUGES.items():
             yield GaugeMetricFamily(f"roamlet_{name}", text, value=found[name])
         for name, text in COUNTERS.items():
-            yield CounterMetricFamily(f"roamlet_{name}", text, value=self._growing(name, found[name]))
+            yield CounterMetricFamily(f"roamlet_{name}", text, value=found[name])
         blocked = GaugeMetricFamily("roamlet_blocked_tasklets", "Tasklets that wait, by what in.", labels=["wait"])
         for name in BLOCKED_IN:
             blocked.add_metric([name], found["blocked"][name])
@@ -92,11 +88,3 @@ class Collector(BaseCollector):
             carried.add_metric([name, "down"], counts["bytes_down"])
             carried.add_metric([name, "up"], counts["bytes_up"])
         yield carried
-
-    def _growing(self, name: str, now: int) -> int:
-        """The counter: what metrics() says is less after the end of a thread, which would count as a restart of the process."""
-        with self._lock:
-            if now < self._last[name]:
-                self._ended[name] += self._last[name] - now
-            self._last[name] = now
-            return self._ended[name] + now

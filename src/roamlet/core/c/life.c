@@ -4,6 +4,7 @@
 static void preempt_stop(Scheduler *scheduler);
 
 static Scheduler *schedulers; /* of all threads that have one */
+static int64_t ended_switches, ended_messages; /* what threads had counted that have ended since, without service threads */
 
 static void
 scheduler_register(Scheduler *scheduler)
@@ -264,6 +265,10 @@ scheduler_thread_ends(PyObject *capsule)
     for (int i = 0; i < 2; i++) {
         Py_CLEAR(main->tracing[i]);
         Py_CLEAR(scheduler->tracing[i]);
+    }
+    if (!scheduler->service) {
+        ended_switches += ticks_counted(scheduler);
+        ended_messages += scheduler->messages;
     }
     scheduler_unregister(scheduler);
     switch_thread_end(scheduler);

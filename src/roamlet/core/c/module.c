@@ -290,6 +290,7 @@ static PyMethodDef core_methods[] = {
     {"note_signal", core_note_signal, METH_VARARGS, note_signal_doc},
     {"signal_answered", core_signal_answered, METH_O, signal_answered_doc},
     {"survey", core_survey, METH_VARARGS, survey_doc},
+    {"counted", core_counted, METH_NOARGS, counted_doc},
     {"started", core_started, METH_NOARGS, started_doc},
     {"install_hub", core_install_hub, METH_VARARGS, install_hub_doc},
     {"set_deadlock_mode", core_set_deadlock_mode, METH_O, set_deadlock_mode_doc},

@@ -216,6 +216,23 @@ core_survey(PyObject *Py_UNUSED(module), PyObject *args)
     return threads;
 }
 
+static PyObject *
+core_counted(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+{
+    int64_t switches = ended_switches, messages = ended_messages;
+    for (Scheduler *s = schedulers; s != NULL; s = s->registered_next) {
+        if (s->tstate == NULL || s->pid != getpid() || s->service)
+            continue;
+        switches += ticks_counted(s);
+        messages += s->messages;
+    }
+    return Py_BuildValue("LL", (long long)switches, (long long)messages);
+}
+
+PyDoc_STRVAR(counted_doc, "counted()\n--\n\n"
+"For roamlet.diagnose: how often tasklets have come to where others may run, and how many values have passed through channels, in\n"
+"all threads but service threads, those that have ended too. Both only grow. Never switches.");
+
 PyDoc_STRVAR(survey_doc, "survey(tasklets=True, /)\n--\n\n"
 "For roamlet.diagnose: what all threads that have used roamlet do at this moment, the oldest first. Never switches.\n\n"
 "For each thread a tuple: its id, the main tasklet, the current one (None while no tasklet can run), whether none can, the number\n"
