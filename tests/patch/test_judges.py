@@ -4,10 +4,12 @@ import sys
 import textwrap
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
 from tools import servers
+from tools.judges import __main__ as judges
 from tools.judges import judging, report, suites
 from tools.judges.__main__ import MODULES, version_of
 
@@ -215,3 +217,14 @@ def test_an_entry_of_the_list_of_suites_that_cannot_be_right_is_refused(tmp_path
     path.write_text(text)
     with pytest.raises(ValueError, match=said):
         suites.suites(path)
+
+
+def test_a_suite_that_was_not_fetched_is_named_with_the_next_step(monkeypatch, capsys, tmp_path):
+    unfetched = SimpleNamespace(name="redis", sources=tmp_path / "none")
+    monkeypatch.setattr(judges, "chosen", lambda names: [unfetched])
+    monkeypatch.setattr(judges, "enter_namespace", lambda words: pytest.fail("nothing is to be run"))
+    monkeypatch.setattr(sys, "argv", ["judges", "--python", sys.executable, "--as-is", "redis"])
+    with pytest.raises(SystemExit) as caught:
+        judges.main()
+    assert caught.value.code == 2
+    assert capsys.readouterr().err.endswith("redis: not fetched yet. Leave --as-is out once, with a network\n")

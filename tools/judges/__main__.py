@@ -153,6 +153,8 @@ def main() -> int:
             prepare(suite, next(iter(pythons.values())))
         if modules:
             pythons = {version: prepared(python, version) for version, python in pythons.items()}
+    if unprepared := [suite.name for suite in libraries if not suite.sources.is_dir()]:
+        parser.error(f"{', '.join(unprepared)}: not fetched yet. Leave --as-is out once, with a network")
     words = [
         *options.modules,
         "--as-is",
