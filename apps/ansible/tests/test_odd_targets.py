@@ -157,7 +157,7 @@ def test_a_login_shell_that_prints_disturbs_no_task(playing):
 """
     )
     (playing.folder / "s.sh").write_text('#!/bin/sh\necho "$1"\n')
-    with target(playing, SHELL) as changed:
+    with target(playing, SHELL, ["SetEnv SHLVL=0"]) as changed:
         played = changed.play(text, **NO_MASTER)
     assert played.code == 0, played.text
     assert played["raw"]["stdout_lines"][-1] == "raw"
