@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -284,6 +285,32 @@ def test_a_signal_handler_of_another_loop_stays() -> None:
     first.close()
     second.close()
     assert signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL
+
+
+def test_a_loop_with_several_signal_handlers_is_closed_while_another_one_listens() -> None:
+    first, second = aio.Loop(), aio.Loop()
+    second.add_signal_handler(signal.SIGUSR1, second.stop)
+    first.add_signal_handler(signal.SIGHUP, lambda: None)
+    first.add_signal_handler(signal.SIGUSR2, lambda: None)
+    signal.set_wakeup_fd(first._csock.fileno())  # type: ignore[attr-defined]
+    first.close()
+    assert [signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGUSR2)] == [signal.SIG_DFL] * 2
+    second.call_soon(os.kill, os.getpid(), signal.SIGUSR1)
+    second.run_forever()
+    second.close()
+    assert signal.set_wakeup_fd(-1) == -1
+
+
+def test_a_timer_of_a_loop_in_debug_mode_was_made_where_the_program_called() -> None:
+    loop = aio.Loop()
+    loop.set_debug(True)
+    for timer in (loop.call_later(1, print), loop.call_at(1, print)):
+        made: Any = timer
+        assert (
+            made._source_traceback[-1].name == "test_a_timer_of_a_loop_in_debug_mode_was_made_where_the_program_called"
+        )
+        timer.cancel()
+    loop.close()
 
 
 def test_signal_handlers_in_another_thread_are_refused_as_by_asyncio() -> None:

@@ -42,11 +42,14 @@ def call_at(original: Method) -> Method:
     """`call_at`: from another tasklet, while the loop waits for a later time, it wakes the loop. Callbacks do by their queue."""
 
     def call_at(self: Any, when: float, callback: Any, *args: Any, context: Any = None) -> asyncio.TimerHandle:
-        timer: asyncio.TimerHandle = original(self, when, callback, *args, context=context)
+        timer: Any = original(self, when, callback, *args, context=context)
+        if timer._source_traceback:  # it begins where the user's code called
+            del timer._source_traceback[-1]
         selector = self._selector
         if getattr(selector, "asleep", False):
             selector.wake()
-        return timer
+        handle: asyncio.TimerHandle = timer
+        return handle
 
     return call_at
 
@@ -108,14 +111,15 @@ def add_signal_handler(original: Method) -> Method:
 
 
 def remove_signal_handler(original: Method) -> Method:
-    """`remove_signal_handler`: leaves alone what another loop has registered since."""
+    """`remove_signal_handler`: leaves alone what another loop has registered since. The loop may be closed, and its descriptors."""
 
     def remove_signal_handler(self: Any, sig: int) -> bool:
         now = signal.getsignal(sig) if sig in self._signal_handlers else None
         before = signal.set_wakeup_fd(-1) if _in_main_thread() else -1
         try:
             removed: bool = original(self, sig)
-            if not self._signal_handlers and _listening.pop(self, None) == before:
+            closed = self._csock is None
+            if (closed or not self._signal_handlers) and _listening.pop(self, None) == before:
                 before = next(iter(_listening.values()), -1)
         finally:
             if _in_main_thread():
