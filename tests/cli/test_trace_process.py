@@ -28,7 +28,10 @@ def test_options_may_follow_the_process(started, tmp_path, capsys):  # noqa: F81
     assert said.out == ""
     assert said.err.startswith(f"tracing process {pid} for 0.1 s; Ctrl-C ends it early\nprocess {pid}: 0.1")
     assert " x receive at exchange.<locals>.receives (" in said.err
-    assert said.err.endswith("written: a.html\nwritten: a.json.gz\n")
+    assert said.err.endswith(
+        f"\n  what did nothing but wait meanwhile is not in it: see `roamlet ps {pid}`\n"
+        "written: a.html\nwritten: a.json.gz\n"
+    )
     assert {path.name for path in tmp_path.iterdir()} == {"a.html", "a.json.gz"}
 
 

@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 import time
+from pathlib import Path
 
 import pytest
 
@@ -127,6 +128,36 @@ def test_the_summary(trace, capsys):
     said = capsys.readouterr().err
     assert re.match(r"this process: \d+\.\d{3} s, [34] tasklets, \d+ switches, 6 messages\n", said)
     assert " x send at " in said
+
+
+def test_what_was_ready_and_never_ran_is_named(capsys):
+    def starved():
+        pass
+
+    with Trace() as trace:
+        made = [roamlet.tasklet(starved)() for _ in range(7)]
+        roamlet.tasklet(roamlet.sleep)(0)
+    trace.summary()
+    (line,) = (line for line in capsys.readouterr().err.splitlines() if "never ran" in line)
+    assert re.fullmatch(r"  ready to run, and never ran: (\S+starved #\d+, ){5}and 3 more", line)
+    roamlet.run()
+    assert not any(tasklet.alive for tasklet in made)
+
+
+def test_a_hold_is_shown_in_the_program_and_not_in_roamlet(capsys):
+    own = {"time": time}
+    file = str(Path(roamlet.__file__).with_name("of_roamlet.py"))
+    exec(compile("def of_roamlet():\n    time.sleep(0.1)\n", file, "exec"), own)
+
+    def of_the_program():
+        own["of_roamlet"]()
+
+    with Trace(hold=0.01) as trace:
+        roamlet.tasklet(of_the_program)()
+        roamlet.run()
+    trace.summary()
+    (line,) = (line for line in capsys.readouterr().err.splitlines() if "of_the_program" in line and "held" in line)
+    assert re.search(r" in \S+of_the_program \(.*test_writing\.py:\d+\)$", line)
 
 
 def test_what_held_its_thread_more_than_once_is_one_line_of_the_summary(capsys):

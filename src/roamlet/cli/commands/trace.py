@@ -115,7 +115,7 @@ def trace(options: argparse.Namespace) -> int:
 
         host, pid = (on_host["host"], on_host["pid"]) if on_host else (None, options.script)
         code = trace_process(host, pid, options, taken)
-        return code or _written(taken, files, options.quiet)
+        return code or _written(taken, files, options.quiet, of=options.script)
     return _trace_script(options, taken, files)
 
 
@@ -217,11 +217,13 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _written(taken: "Trace", files: list[str], quiet: bool) -> int:
-    """Write the trace and say so. Returns the exit code."""
+def _written(taken: "Trace", files: list[str], quiet: bool, of: str | None = None) -> int:
+    """Write the trace and say so. `of`: the process that it is of, if that ran already. Returns the exit code."""
     code = 0
     if not quiet:
         taken.summary(sys.stderr)
+        if of is not None:
+            print(f"  what did nothing but wait meanwhile is not in it: see `roamlet ps {of}`", file=sys.stderr)
     for name in files:
         try:
             taken.save(name)

@@ -133,10 +133,20 @@ class _Looker:
             for ident, tasklet, since in held:
                 frame = frames.get(ident)
                 if frame is not None and ident != os_threads.get_ident():
-                    self.samples.append(Sample(time.monotonic_ns(), ident, tasklet, since, stack_of(frame)))
+                    self.samples.append(
+                        Sample(time.monotonic_ns(), ident, tasklet, since, stack_of(_of_program(frame)))
+                    )
         finally:
             frame = None
             frames.clear()  # this frame is among them
+
+
+def _of_program(frame: FrameType) -> FrameType:
+    """The first frame outwards that is not roamlet's own, as for the places of waits; the innermost where all are."""
+    outer: FrameType | None = frame
+    while outer is not None and outer.f_code.co_filename.startswith(_INTERNAL):
+        outer = outer.f_back
+    return outer or frame
 
 
 def stack_of(frame: FrameType | None) -> tuple[Place, ...]:

@@ -289,6 +289,11 @@ def waits(tracks: Iterable[Track]) -> list[Wait]:
     return sorted(result, key=lambda wait: -wait.total)
 
 
+def never_ran(tracks: Iterable[Track]) -> list[Track]:
+    """The tasklets that could run all the time that they are seen, and did not."""
+    return [track for track in tracks if track.stretches and all(stretch.state == READY for stretch in track.stretches)]
+
+
 def holds(line: Timeline, limit: int) -> list[Hold]:
     """Where a tasklet kept its thread for `limit` ns or longer, the longest first."""
     ready: dict[int, list[tuple[int, int, int]]] = defaultdict(list)

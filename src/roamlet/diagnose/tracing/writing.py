@@ -8,7 +8,7 @@ from typing import TextIO
 from roamlet._escapes import print_escaped
 from roamlet.diagnose.tracing import chrome, page, speedscope
 from roamlet.diagnose.tracing.recording import Recording
-from roamlet.diagnose.tracing.timeline import Hold, Timeline, holds, timeline, waits
+from roamlet.diagnose.tracing.timeline import Hold, Timeline, holds, never_ran, timeline, waits
 
 FORMS = (".json", ".json.gz", ".speedscope.json", ".html")
 SHOWN = 5  # rows of each list in a summary
@@ -69,6 +69,10 @@ def summary(recordings: list[Recording], limit: int, file: TextIO) -> None:
         for wait in waits(line.tracks.values())[:SHOWN]:
             what = f"  waited {wait.total / 1e9:9.3f} s in {wait.times:,} x {wait.why}"
             print_escaped(f"{what} at {wait.place}" if wait.place else what, file)
+        if never := never_ran(line.tracks.values()):
+            names = ", ".join(track.title for track in never[:SHOWN])
+            more = f", and {len(never) - SHOWN:,} more" if len(never) > SHOWN else ""
+            print_escaped(f"  ready to run, and never ran: {names}{more}", file)
         at: dict[object, list[Hold]] = {}
         for hold in holds(line, limit):
             at.setdefault(hold.stacks[0][1][-1] if hold.stacks else hold.place, []).append(hold)
