@@ -7,7 +7,6 @@ import pytest
 
 from tests.snapshot._fuzz import checkpoint_points_of, interrupted_points_of, points_of
 
-
 MANY = pytest.mark.exhaustive(reason="more random programs of the same kinds")
 
 
