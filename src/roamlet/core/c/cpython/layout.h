@@ -1,15 +1,19 @@
-/* What `roamlet ps` has to know of CPython's own structs, as numbers for layout.c: those of frames and thread states where the version is known,
-   those of objects everywhere. */
+/* What `roamlet ps` has to know of CPython's own structs, as numbers for layout.c: those of frames and thread states where the
+   version is known, those of objects everywhere. */
 #ifndef ROAMLET_CPYTHON_LAYOUT_H
 #define ROAMLET_CPYTHON_LAYOUT_H
 
 #include "../layout.h"
 
+#ifndef FINISHED_STATE
+#define FINISHED_STATE FRAME_COMPLETED /* of a generator: from this one on it has no frame */
+#endif
 #if ROAMLET_VERSION_KNOWN
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #include "internal/pycore_dict.h"
+#include "internal/pycore_frame.h"
 #pragma GCC diagnostic pop
 #define FRAMES_LAYOUT                                                                                                     \
     RUNNING_FRAME_LAYOUT, LAYOUT_AT("frame.previous", _PyInterpreterFrame, previous),                                     \
@@ -18,7 +22,7 @@
         LAYOUT_AT("tstate.chunk", PyThreadState, datastack_chunk), LAYOUT_AT("chunk.previous", _PyStackChunk, previous),  \
         LAYOUT_AT("frame.globals", _PyInterpreterFrame, f_globals), STACK_TOP_LAYOUT,                                     \
         LAYOUT_AT("coroutine.state", PyCoroObject, cr_frame_state), LAYOUT_AT("coroutine.frame", PyCoroObject, cr_iframe), \
-        {"coroutine.completed", FRAME_COMPLETED}, {"coroutine.executing", FRAME_EXECUTING},                               \
+        {"coroutine.completed", FINISHED_STATE}, {"coroutine.executing", FRAME_EXECUTING},                               \
         LAYOUT_AT("code.first_traceable", PyCodeObject, _co_firsttraceable),                                              \
         LAYOUT_AT("keys.log2_index_bytes", struct _dictkeysobject, dk_log2_index_bytes),                                  \
         LAYOUT_AT("keys.entries", struct _dictkeysobject, dk_nentries),                                                   \
