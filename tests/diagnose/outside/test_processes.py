@@ -9,9 +9,10 @@ import pytest
 
 from roamlet.core import backend
 from roamlet.diagnose import model
-from roamlet.diagnose.outside import CannotRead, read_process
+from roamlet.diagnose.outside import CannotRead, read_process, reading
 from roamlet.diagnose.outside.system.memory import explained
 from roamlet.diagnose.outside.system.stopping import Stopped, activity
+from roamlet.diagnose.outside.table import find_table
 from tests.diagnose.outside.conftest import part_of
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are read by way of /proc")
@@ -323,6 +324,41 @@ def test_a_process_without_roamlet():
             )
         finally:
             process.kill()
+
+
+def test_a_python_whose_frames_are_unknown_is_read_without_stacks(started, monkeypatch):
+    """As roamlet is built for a version that it does not know: on greenlet, with what the public headers say."""
+
+    def without_frames(memory):
+        table = find_table(memory)
+        table.python, table.backend = 0x031000F0, "greenlet"
+        private = (
+            "frame.",
+            "cframe.",
+            "coroutine.",
+            "keys.",
+            "chunk.",
+            "tstate.chunk",
+            "tstate.gil",
+            "tstate.tasks",
+            "task.c",
+        )
+        table.numbers = {name: number for name, number in table.numbers.items() if not name.startswith(private)}
+        for name in ("task.frame", "tstate.frame", "tstate.cframe", "code.first_traceable"):
+            table.numbers.pop(name, None)
+        return table
+
+    monkeypatch.setattr(reading, "find_table", without_frames)
+    running = started("kinds", "sleep")
+    running.sleeps()
+    process = read_process(running.pid)
+    assert (process.python, process.backend) == ("3.16.0", "greenlet")
+    assert process.problems == [
+        "the layout of frames of Python 3.16.0 is unknown to its roamlet: where threads and tasklets are is not known"
+    ]
+    assert len(rows(process)) == 16
+    assert model.BLOCKED in {tasklet.state for tasklet in rows(process).values()}
+    assert not any(tasklet.frames for tasklet in rows(process).values())
 
 
 def test_roamlet_without_tasklets(started):

@@ -33,10 +33,10 @@ class Contexts:
 
 
 def published(reader: Published, name: str) -> int:
-    """The object that the process has published by this name; 0 for none."""
+    """The object that the process has published by this name; 0 for none, and where the form of dictionaries is unknown."""
     objects = reader.objects
     at = objects.memory.word(reader.addresses["published"]) if "published" in reader.addresses else 0
-    if at == 0:
+    if at == 0 or "keys.indices" not in objects.numbers:
         return 0
     return next((value for key, value in objects.dict_items(at) if objects.string(key) == name), 0)
 

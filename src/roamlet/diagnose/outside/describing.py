@@ -85,7 +85,12 @@ class Description:
             process.problems.append(f"{reader.tasks.unread:,} of asyncio's tasks could not be read")
         self._trying("cycles of waiting", None, add_cycles, process, reader)
         process.problems += reader.problems
-        if reader.threads and not reader.sees_suspended:
+        if reader.threads and not reader.sees_frames:
+            process.problems.append(
+                f"the layout of frames of Python {reader.table.version} is unknown to its roamlet: where threads and "
+                "tasklets are is not known"
+            )
+        elif reader.threads and not reader.sees_suspended:
             process.problems.append(
                 f"the backend {reader.table.backend} hides the stacks of suspended tasklets from other processes: where they wait "
                 "is not known"
@@ -93,7 +98,7 @@ class Description:
 
     def _version(self) -> str | None:
         """roamlet's; None where only a part of it is loaded, or one that does not say it."""
-        at = published(self._reader, "roamlet") if "keys.indices" in self._reader.numbers else 0
+        at = published(self._reader, "roamlet")
         return self._objects.string(at) if at else None
 
     def _scheduler(self, thread: Thread) -> model.Scheduler:
