@@ -76,7 +76,7 @@ def test_a_signal_dumps_while_a_tasklet_computes_and_the_program_goes_on():
         child = kill_self()
         roamlet.run()
         child.wait()
-        diagnose.dump_later(0.001).cancel()
+        diagnose.dump_later(0.5).cancel()
         channel.send(1)
         sys.stderr.write("went on\\n")
         assert diagnose.disable(signal.SIGUSR1) and not diagnose.disable(signal.SIGUSR1)

@@ -51,6 +51,20 @@ def test_equal_tasklets_are_one_row_with_a_count():
     assert len([line for line in render.table(process(*workers(50)), each=True).splitlines() if "worker" in line]) == 50
 
 
+def test_where_a_tasklet_is_is_said_in_the_program_and_not_in_roamlet():
+    folder = "/usr/lib/python3/roamlet/"
+    own = Frame("join", folder + "sync/_spawn.py", 7)
+    joins = Tasklet(0x2000, "joins", BLOCKED, wait=Wait(TIMER), frames=(own, *WORK))
+    begins = Tasklet(0x3000, "begins", BLOCKED, wait=Wait(TIMER), frames=(own,))
+    looked = process(joins, begins, folder=folder)
+    for text in (render.table(looked), render.tree(looked)):
+        (inner,) = (line for line in text.splitlines() if "joins" in line)
+        (outer,) = (line for line in text.splitlines() if "begins" in line)
+        assert inner.endswith("worker() at /srv/app/a/long/way/down/server.py:34")
+        assert outer.endswith("join() at /usr/lib/python3/roamlet/sync/_spawn.py:7")  # there is nothing else
+    assert "join() at" in render.stacks(looked)
+
+
 def test_tasklets_at_different_channels_are_counted_with_their_channels():
     text = render.table(process(*workers(100, channels=10)))
     assert "receive on channel (10 of them)" in text

@@ -21,7 +21,7 @@ from roamlet import core
 from roamlet.diagnose import model
 from roamlet.diagnose.graphs import FOLLOWED, add_cycles, closed
 from roamlet.diagnose.model import Process, Tasklet, Wait, Waker
-from roamlet.diagnose.render import place
+from roamlet.diagnose.render import place_of
 
 MOST_NODES = 300_000  # objects that are followed; beyond these no wait is called endless
 NEAR = 3  # references between a frame and what it is said to refer to
@@ -230,12 +230,14 @@ class _Search:
         """`named`: the tasklets that could end the wait; `inside`: code of this process ends it, and no other event."""
         if wait.owner is not None and wait.owner in self.models:
             holder = self.models[wait.owner]
-            yield Waker("tasklet", f"{holder.name} ({holder.id:#x}) holds it: {_state(holder)}", holder.id)
+            yield Waker(
+                "tasklet", f"{holder.name} ({holder.id:#x}) holds it: {_state(holder, self.process.folder)}", holder.id
+            )
             return
         for other in named[:NAMED]:
             tasklet = self.models[other]
             verb = "is waited for" if wait.kind == model.JOIN else "refers to it"
-            yield Waker("tasklet", f"{tasklet.name} ({other:#x}) {verb}: {_state(tasklet)}", other)
+            yield Waker("tasklet", f"{tasklet.name} ({other:#x}) {verb}: {_state(tasklet, self.process.folder)}", other)
         if len(named) > NAMED:
             yield Waker("tasklet", f"and {len(named) - NAMED:,} more tasklets that refer to it")
         if stuck:
@@ -275,10 +277,10 @@ def _counts(nodes: dict[int, Any]) -> dict[int, int]:
     return {number: count - OURS for number, count in zip(nodes, map(sys.getrefcount, nodes.values()), strict=True)}
 
 
-def _state(tasklet: Tasklet) -> str:
+def _state(tasklet: Tasklet, folder: str) -> str:
     wait = tasklet.wait
     text = f"{tasklet.state}, {wait.text}" if wait is not None else tasklet.state
-    return f"{text} in {place(tasklet.frames[0])}" if tasklet.frames else text
+    return f"{text} in {place_of(tasklet, folder)}" if tasklet.frames else text
 
 
 def _from_outside(wait: Wait) -> Iterator[Waker]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from roamlet.diagnose import model
-from roamlet.diagnose.render import place
+from roamlet.diagnose.render import place_of
 
 FOLLOWED = 64  # tasklets that could end a wait, for the search of cycles; with more of them, only a wait that never ends is in one
 CYCLES = 20  # that are reported
@@ -44,7 +44,7 @@ def add_cycles(
         if not sure and not all(number in possible for number in part):
             continue
         if len(process.cycles) < CYCLES:
-            steps = [*_steps(shortest(part, known), tasklets)]
+            steps = [*_steps(shortest(part, known), tasklets, process.folder)]
             process.cycles.append(model.Cycle(steps, sure, "" if sure else proof))
         else:
             more += 1
@@ -53,7 +53,7 @@ def add_cycles(
         process.problems.append(f"{more:,} more cycles of waiting")
 
 
-def _steps(ring: list[int], tasklets: Mapping[int, model.Tasklet]) -> Iterator[model.Step]:
+def _steps(ring: list[int], tasklets: Mapping[int, model.Tasklet], folder: str) -> Iterator[model.Step]:
     for number, after in zip(ring, [*ring[1:], ring[0]], strict=True):
         tasklet = tasklets[number]
         assert tasklet.wait is not None
@@ -64,9 +64,7 @@ def _steps(ring: list[int], tasklets: Mapping[int, model.Tasklet]) -> Iterator[m
             why = ""
         else:
             why = f", whose other end only tasklets like {after_name} have" if after != number else ""
-        # The innermost frame of the program, rather than of roamlet or the standard library, says where.
-        where = place(tasklet.frames[0]) if tasklet.frames else ""
-        yield model.Step(number, tasklet.name, f"{tasklet.wait.text}{why}", after, where)
+        yield model.Step(number, tasklet.name, f"{tasklet.wait.text}{why}", after, place_of(tasklet, folder))
 
 
 def components(edges: dict[int, list[int]]) -> list[list[int]]:

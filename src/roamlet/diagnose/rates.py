@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from roamlet.diagnose.model import RUNNING, Context, Frame, Process, Stack, Tasklet, Thread, Wait
+from roamlet.diagnose.model import RUNNING, Context, Process, Stack, Tasklet, Thread, Wait
+from roamlet.diagnose.render import place_of
 
 SHOWN = 5  # ids of tasklets, or names, that JSON has of one place
 
@@ -291,19 +292,6 @@ def places_of(process: Process) -> list[Place]:
         places.append(place)
     places.sort(key=lambda place: -place.count)
     return places
-
-
-def place_of(tasklet: Tasklet, folder: str) -> str:
-    """Where a tasklet is: its innermost frame that is not in roamlet's own folder; "" without frames."""
-    frame = outer_frame(tasklet.frames, folder)
-    return "" if frame is None else f"{frame.function}() at {frame.file}:{'?' if frame.line is None else frame.line}"
-
-
-def outer_frame(frames: Stack, folder: str) -> Frame | None:
-    """The innermost frame that is not of roamlet's own, else the innermost one."""
-    if not frames:
-        return None
-    return next((frame for frame in frames if not folder or not frame.file.startswith(folder)), frames[0])
 
 
 def _common(waits: list[Wait | None]) -> str:

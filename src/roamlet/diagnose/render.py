@@ -125,9 +125,17 @@ def place(frame: Frame, width: int | None = None) -> str:
     return f"{shortened(frame.function, width - len(tail) - 1)} {tail}"
 
 
-def place_of(tasklet: Tasklet, width: int | None = None) -> str:
-    """Where a tasklet is: its innermost frame; "" without one."""
-    return place(tasklet.frames[0], width) if tasklet.frames else ""
+def of_program(frames: Stack, folder: str) -> Frame | None:
+    """The innermost frame that is not roamlet's own, whose files are in this folder; else the innermost one."""
+    if not frames:
+        return None
+    return next((frame for frame in frames if not folder or not frame.file.startswith(folder)), frames[0])
+
+
+def place_of(tasklet: Tasklet, folder: str, width: int | None = None) -> str:
+    """Where a tasklet is, in code of the program: see of_program(); "" without a frame."""
+    frame = of_program(tasklet.frames, folder)
+    return place(frame, width) if frame is not None else ""
 
 
 def waits_for(wait: Wait | None) -> str:
@@ -220,7 +228,7 @@ def _held_up(process: Process) -> Iterator[str]:
             running = (
                 [t for t in thread.scheduler.tasklets if t.state == RUNNING] if thread.scheduler is not None else []
             )
-            where = "".join(f": {t.name} ({t.id:#x}) in {place_of(t)}" for t in running[:1])
+            where = "".join(f": {t.name} ({t.id:#x}) in {place_of(t, process.folder)}" for t in running[:1])
             yield f"HELD UP: a call in C sleeps with the GIL, and no Python code of the process runs until it ends{where}"
 
 
@@ -336,14 +344,15 @@ def _table(process: Process, width: int | None, each: bool) -> Iterator[str]:
         (thread, _rows(thread.scheduler, each) if thread.scheduler is not None and (each or not thread.service) else [])
         for thread in process.threads
     ]
-    cells = [[(tasklets, _cells(tasklets)) for tasklets in rows] for _, rows in blocks]
+    folder = process.folder
+    cells = [[(tasklets, _cells(tasklets, folder)) for tasklets in rows] for _, rows in blocks]
     widths = _widths([row for rows in cells for _, row in rows], width)
     limit = None if width is None else max(width, NARROWEST)
     for (thread, _), rows in zip(blocks, cells, strict=True):
         yield ""
         line = safe(_thread_line(thread))
         yield line if limit is None else shortened(line, limit)
-        table_rows = [(*row[:_AT], place_of(tasklets[0], widths[_AT])) for tasklets, row in rows]
+        table_rows = [(*row[:_AT], place_of(tasklets[0], folder, widths[_AT])) for tasklets, row in rows]
         for row in [COLUMNS, *table_rows] if rows else ():
             yield _row(row, widths)[:limit]
         if not rows and thread.frames:
@@ -354,11 +363,11 @@ def _table(process: Process, width: int | None, each: bool) -> Iterator[str]:
         yield from _context_lines(context, names)
 
 
-def _cells(tasklets: Sequence[Tasklet]) -> tuple[str, ...]:
+def _cells(tasklets: Sequence[Tasklet], folder: str) -> tuple[str, ...]:
     first = tasklets[0]
     count = f"{len(tasklets):,}" if len(tasklets) > 1 else ""
     since = duration(_longest_wait(tasklets))
-    return (f"{first.id:#x}", count, first.name, _state(first), since, _common_wait(tasklets), place_of(first))
+    return (f"{first.id:#x}", count, first.name, _state(first), since, _common_wait(tasklets), place_of(first, folder))
 
 
 def _widths(rows: list[tuple[str, ...]], width: int | None) -> list[int]:
@@ -395,7 +404,7 @@ def _row(cells: Sequence[str], widths: list[int]) -> str:
 def _tree(process: Process, each: bool) -> Iterator[str]:
     names = _names(process)
     roots: list[tuple[str, list[str]]] = []
-    roots += [(_thread_line(thread), list(_branches(thread, each))) for thread in process.threads]
+    roots += [(_thread_line(thread), list(_branches(thread, each, process.folder))) for thread in process.threads]
     for context in process.contexts:
         head, *calls = _context_lines(context, names)
         branches = [f"{'├─' if n < len(calls) - 1 else '└─'} {call.strip()}" for n, call in enumerate(calls)]
@@ -406,7 +415,7 @@ def _tree(process: Process, each: bool) -> Iterator[str]:
         yield from (f"{'   ' if last else '│  '}{line}" for line in below)
 
 
-def _branches(thread: Thread, each: bool) -> Iterator[str]:
+def _branches(thread: Thread, each: bool, folder: str) -> Iterator[str]:
     if thread.scheduler is None:
         if thread.frames:
             yield f"└─ {place(thread.frames[0])}"
@@ -423,7 +432,7 @@ def _branches(thread: Thread, each: bool) -> Iterator[str]:
         prefix, last, tasklets = pending.pop()
         head = tasklets[0]
         tasks = head.tasks if len(tasklets) == 1 else ()
-        yield f"{prefix}{'└─' if last else '├─'} {_branch(tasklets)}"
+        yield f"{prefix}{'└─' if last else '├─'} {_branch(tasklets, folder)}"
         inner = prefix + ("   " if last else "│  ")
         more = below.pop(head.id, []) if len(tasklets) == 1 else []
         for number, task in enumerate(tasks):
@@ -434,7 +443,7 @@ def _branches(thread: Thread, each: bool) -> Iterator[str]:
         pending += _level(more, below, each, inner)
     if below:  # those whose parents are each other's: damaged data
         rest = [tasklet for tasklets in below.values() for tasklet in tasklets]
-        yield from (f"└─ {_branch([tasklet])}" for tasklet in rest)
+        yield from (f"└─ {_branch([tasklet], folder)}" for tasklet in rest)
 
 
 def _level(
@@ -450,10 +459,10 @@ def _level(
     return [(prefix, number == len(whole) - 1, each_group) for number, each_group in enumerate(whole)][::-1]
 
 
-def _branch(tasklets: list[Tasklet]) -> str:
+def _branch(tasklets: list[Tasklet], folder: str) -> str:
     first = tasklets[0]
     count = f"{len(tasklets):,} × " if len(tasklets) > 1 else ""
-    at = f" in {place_of(first)}" if first.frames else ""
+    at = f" in {place_of(first, folder)}" if first.frames else ""
     scope = f" [{first.scope}]" if first.scope else ""
     return f"{count}{first.name} ({first.id:#x}){scope}: {_doing_now(tasklets)}{at}"
 

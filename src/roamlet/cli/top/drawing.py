@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from roamlet.cli.top.board import Board, Key, Seen
 from roamlet.cli.top.columns import Column, in_columns
 from roamlet.diagnose.model import Tasklet
-from roamlet.diagnose.rates import ContextRates, Place, Rates, ThreadRates, place_of
-from roamlet.diagnose.render import duration, plural, safe, shortened, waits_for
+from roamlet.diagnose.rates import ContextRates, Place, Rates, ThreadRates
+from roamlet.diagnose.render import duration, place_of, plural, safe, shortened, waits_for
 
 UNLIMITED = 1 << 20  # columns
 WORTH_A_LINE = 1.5  # seconds between two looks at tasklets
