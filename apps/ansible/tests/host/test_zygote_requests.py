@@ -23,6 +23,12 @@ from tests.wire import interpreters
 PRELOAD = ["ansible.module_utils.basic"]
 LEAVE = "from ansible.module_utils import basic\nbasic.leave(**basic.params())\n"
 PYTHONS = interpreters.found()
+
+
+def python_version_of(name):
+    return tuple(map(int, name.split(".")))
+
+
 SOME = [name for name in ("2.7", "3.6", "3.13") if name in PYTHONS] or list(PYTHONS)[:1]
 
 
@@ -195,6 +201,71 @@ def test_what_modules_see_of_the_fork_is_what_a_new_interpreter_has():
                 states.add(found.pop("state"))
                 assert found == {"drawn": SEEDED, "threads": 1, "same": True, "own": True}
             assert len(states) == 3
+
+
+PREPARATIONS = {
+    "2.19": "if umask:\n                os.umask(umask)",
+    "2.16": "self._restore_signal_handlers()\n            if umask:\n                os.umask(umask)",
+    "other": "os.umask(umask or 0o22)",
+}
+STARTING = """
+import json, os, signal, subprocess, sys
+from ansible.module_utils import basic
+PY2 = sys.version_info[0] == 2
+class AnsibleModule:
+    def _restore_signal_handlers(self):
+        # Reset SIGPIPE to SIG_DFL, otherwise in Python2.7 it gets ignored in subprocesses.
+        if PY2 and sys.platform != 'win32':
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    def run_command(self, args, umask=None):
+        def preexec():
+            {preparation}
+        return subprocess.check_output(args, preexec_fn=preexec).decode()
+words = basic.params()
+if words.get('changed'):
+    AnsibleModule._restore_signal_handlers = lambda self: os.write(1, b'own ')
+if words.get('registers'):
+    os.register_at_fork(after_in_child=lambda: os.write(1, b'hook '))
+basic.leave(said=AnsibleModule().run_command(['sh', '-c', 'umask; echo ' + words.get('word', '')], words.get('umask')))
+"""
+
+
+def starting(shape, **others):
+    source = STARTING.format(preparation=PREPARATIONS[shape])
+    return payload(source, **{"ansible/module_utils/basic.py": BASIC.decode() + "import subprocess\n"}, **others)
+
+
+NEW = [
+    name for name in PYTHONS if python_version_of(name) >= (3, 7)
+]  # Pythons with functions that run when others fork
+
+
+@pytest.mark.parametrize("python", NEW)
+def test_a_process_is_started_without_a_fork_where_nothing_is_done_before_its_program(python):
+    """A function that is to run at each fork tells what has happened; the broker names the modules where that may be seen."""
+    with Zygote(PYTHONS[python]) as zygote:
+
+        def said(shape, **words):
+            more = {"hooks": True} if words.pop("told", False) else {}
+            rc, out, err = zygote.run(starting(shape), preload=PRELOAD, params={"registers": True, **words}, **more)
+            assert (rc, err) == (0, b"")
+            before, found = out.split(b"{")
+            return before, json.loads(b"{" + found)["said"].split("\n")[0]
+
+        for shape in ("2.19", "2.16"):
+            assert said(shape) == (b"", "0022")
+            assert said(shape, told=True) == (b"hook ", "0022")
+            assert said(shape, umask=0o77) == (b"hook ", "0077")
+        assert said("2.16", changed=True) == (b"hook ", "own 0022")
+        assert said("other", umask=0o27) == (b"hook ", "0027")
+
+
+def test_a_process_that_cannot_be_started_leaves_the_traceback_of_stock(own):
+    files = starting("2.19")
+    words = {"word": "\0"}
+    stock = driver.reference(sys.executable, files, params=words)
+    assert b"embedded null byte" in stock[2]
+    assert driver.comparable(own.run(files, preload=PRELOAD, params=words)) == driver.comparable(stock)
 
 
 def python_version(python):

@@ -39,6 +39,8 @@ class Payload:
             for (_, digest), (source, deflated) in zip(self.definition, packed.values(), strict=True)
         }
         self.sources = {digest: files[path] for path, digest in self.definition}
+        # Whether a function of the module's own may run when it forks.
+        self.hooks = any(b"register_at_fork" in source for source in files.values())
         # Not those of facts: setup alone has most of them, and each fork would copy pages that they are on.
         self.preload = [
             path[:-3].replace("/", ".").removesuffix(".__init__")
@@ -59,6 +61,8 @@ def request_of(
     """
     run = dict(header["run"], do="run", environment=header["environment"], params=len(params))
     body = [params]
+    if payload.hooks:
+        run["hooks"] = True
     if run["payload"] not in known.payloads:
         run["definition"] = payload.definition
         run["preload"] = payload.preload

@@ -15,6 +15,9 @@ import sys
 
 REGISTER = getattr(os, "register_at_fork", None)
 UNNEEDED = []  # calls of os.register_at_fork() that were not made
+HOOKED = []  # what others may see of a fork, or who says that there is something to be seen
+LOCKS = ("threading", "logging", "random")  # modules whose functions replace locks, and seed
+LEAVES_OUT = sys.version_info < (3, 13)  # since then threads have handles, which this file does not know
 
 
 def register_at_fork(**hooks):
@@ -23,13 +26,16 @@ def register_at_fork(**hooks):
     Those of threading and logging replace locks that another thread may have held, and there was none; what random does is
     done by forget_caches(). A child registers them for its own forks. All other hooks are registered.
     """
-    if all(getattr(hook, "__module__", None) in ("threading", "logging", "random") for hook in hooks.values()):
+    if LEAVES_OUT and all(getattr(hook, "__module__", None) in LOCKS for hook in hooks.values()):
         UNNEEDED.append(hooks)
-    else:
-        REGISTER(**hooks)
+        return
+    REGISTER(**hooks)
+    name = sys._getframe(1).f_globals.get("__name__")
+    if name not in LOCKS + ("concurrent.futures.thread",):
+        HOOKED.append(name)
 
 
-if REGISTER is not None and sys.version_info < (3, 13):  # then threads have handles, which this file does not know
+if REGISTER is not None:
     os.register_at_fork = register_at_fork
 
 import base64
@@ -481,6 +487,97 @@ def python_files():
     return paths
 
 
+# --- What modules start -----------------------------------------------------------------------------------------------
+
+# What core's run_command() has done in each process that it starts, in its versions. Without a umask it is nothing.
+PREPARATIONS = """
+import os, signal, sys  # compilers call functions of modules in a way of their own
+
+def of_2_19(umask):
+    def preexec():
+        if umask:
+            os.umask(umask)
+    return preexec
+
+def of_2_16(self, umask):
+    def preexec():
+        self._restore_signal_handlers()
+        if umask:
+            os.umask(umask)
+    return preexec
+
+def restoring(self):
+    if PY2 and sys.platform != 'win32':
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+"""
+# In a dict of its own, as a module can reach it. `raise` adds no line to the traceback, which is that of stock.
+START_PROCESS = """
+def fork_exec(*args):
+    try:
+        return original(*shortened(args))
+    except BaseException as error:
+        error.__traceback__ = error.__traceback__.tb_next
+        raise
+"""
+FUNCTION = type(native)
+
+
+def text_of(code):
+    """What a function does, as far as its variables do not tell."""
+    return code.co_code, code.co_consts, code.co_names, code.co_freevars, code.co_flags & 31
+
+
+class Nothing(object):
+    """Knows the functions that do nothing in a process which is being started: proven by their code, not by a name."""
+
+    def __init__(self):
+        made = {}
+        exec(compile(PREPARATIONS, FILE, "exec", 0, True), made)
+        self.newer = text_of(made["of_2_19"](None).__code__)
+        self.older = text_of(made["of_2_16"](None, None).__code__)
+        self.restoring = text_of(made["restoring"].__code__)
+
+    def is_done_by(self, function):
+        if type(function) is not FUNCTION:
+            return False
+        text = text_of(function.__code__)
+        if text not in (self.newer, self.older):
+            return False
+        owner, umask = ([None] + [cell.cell_contents for cell in function.__closure__])[
+            -2:
+        ]  # the variables `self` and `umask`
+        return umask is None and (text == self.newer or self.restores_nothing(owner))
+
+    def restores_nothing(self, owner):
+        method = getattr(type(owner), "_restore_signal_handlers", None)
+        if type(method) is not FUNCTION or "_restore_signal_handlers" in owner.__dict__:
+            return False
+        return text_of(method.__code__) == self.restoring and method.__globals__.get("PY2") is False
+
+
+def shorten_starts():
+    """Have processes started by vfork() where stock's Python forks for a function that does nothing.
+
+    A fork copies the page tables, and afterwards each page that the module uses. Python calls vfork() where nothing is to
+    be done in between.
+    """
+    import subprocess  # loaded by what core's own files import
+
+    at_once = hasattr(subprocess, "_fork_exec")
+    place, name = (subprocess, "_fork_exec") if at_once else (subprocess._posixsubprocess, "fork_exec")
+    nothing = Nothing()
+
+    def shortened(args):
+        for index in (len(args) - 1, len(args) - 2):
+            if nothing.is_done_by(args[index]) and not HOOKED and len(sys.modules["threading"]._active) == 1:
+                return args[:index] + (None,) + args[index + 1 :]
+        return args
+
+    scope = {"original": getattr(place, name), "shortened": shortened, "__name__": subprocess.__name__}
+    exec(compile(START_PROCESS, FILE, "exec", 0, True), scope)
+    setattr(place, name, scope["fork_exec"])
+
+
 # --- What runs in a child --------------------------------------------------------------------------------------------
 
 # How stock ends a module that returns: the wrapper's text of 2.16 to 2.18; from 2.19 on core's own loader says it.
@@ -776,6 +873,8 @@ def child(zygote, request, payload, root, out, err):
     archive = zygote.archive
     if environment and "TMPDIR" in environment:
         root = os.path.join(temporary_folder(), root[len(zygote.base) :])
+    if request.get("hooks"):
+        HOOKED.append(request["fqn"])
     archive.date_time = tuple(request.get("date_time") or archive.date_time)[:6]
     choose(zygote, payload, archive, root)
     excluded = ("", ".", os.getcwd())
@@ -840,6 +939,7 @@ class Zygote(object):
         self.payloads = {}
         self.turn = 0
         self.outdated = None
+        self.shortened = False  # whether the start of processes is
         self.asked = set()  # names that were to be imported before the fork
         self.runs = {}  # pid -> Run
         self.pipes = {}  # descriptor -> Run
@@ -1160,10 +1260,13 @@ class Zygote(object):
             self.plan_for(payload)
             if wanted:
                 warm_up()
-            if wanted or hasattr(gc, "freeze"):
-                gc.collect()
+                if PY3 and not self.shortened and "subprocess" in sys.modules:
+                    self.shortened = True
+                    shorten_starts()
             if hasattr(gc, "freeze"):
-                gc.freeze()
+                gc.freeze()  # garbage too: to look for it takes longer than it is worth
+            elif wanted:
+                gc.collect()
 
     def preload(self, name):
         """Import `name`; what fails here fails again in the child, where it is seen.
