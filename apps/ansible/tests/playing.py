@@ -37,6 +37,7 @@ class Playing:
 
     def __init__(self, folder: Path, control: Path, host: str, ssh_config: Path, python: str) -> None:
         self.folder = folder
+        self.programs = Path(sys.executable).parent  # where ansible-playbook is
         self.control = control  # a short path: it has to take sockets
         self.variables = {
             "ansible_host": host,
@@ -59,7 +60,7 @@ class Playing:
         results.unlink(missing_ok=True)
         with output.open("wb") as file:
             process = subprocess.Popen(
-                [str(Path(sys.executable).parent / "ansible-playbook"), "-i", "inventory.json", "play.yml", *options],
+                [str(self.programs / "ansible-playbook"), "-i", "inventory.json", "play.yml", *options],
                 cwd=self.folder,
                 env={
                     **{name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE")},
@@ -71,6 +72,7 @@ class Playing:
                     "ANSIBLE_SSH_CONTROL_PATH_DIR": str(self.control),
                     "ANSIBLE_SSH_TRANSFER_METHOD": "piped",
                     "ANSIBLE_CALLBACK_PLUGINS": str(HERE / "callbacks"),
+                    "ANSIBLE_BECOME_PLUGINS": str(HERE / "become"),
                     "ANSIBLE_CALLBACKS_ENABLED": "task_results",
                     "TASK_RESULTS": str(results),
                     "ANSIBLE_NOCOLOR": "1",

@@ -152,6 +152,61 @@ def test_names_of_users_that_are_none_fail_as_they_do_over_ssh(playing):
     both(playing, PLAY + lines.replace('"it\'s"', "it''s") + "  - {name: after, ping: }\n")
 
 
+# Of pbrun's kind: it asks on its standard error, and runs its words by a shell of its own.
+PBRUN = """\
+#!/bin/sh
+test "$1" = -u || exit 64
+user=$2; shift 2
+exec sudo -S -p Password: -u "$user" -- sh -c "$*"
+"""
+
+
+@pytest.fixture
+def pbrun():
+    with tempfile.TemporaryDirectory(prefix="roamlet-pbrun-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        (folder / "pbrun").write_text(PBRUN)
+        (folder / "pbrun").chmod(0o755)
+        yield str(folder / "pbrun")
+
+
+def everything(method, password, **more):
+    """Tasks of each kind under another account, by a become plugin that core does not have."""
+    other = tasks(method, OTHER, password, **more)
+    return f"""{GOES_ON}
+  - {{name: without, command: id -un}}
+  - {{name: module, shell: "id -un; id -Gn; umask; pwd; echo $HOME", {other}}}
+  - {{name: again, shell: 'echo "$COLOUR `id -un`"', environment: {{COLOUR: "a 'b' $c"}}, {other}}}
+  - {{name: raw, raw: "id -un; echo $HOME", {other}}}
+  - {{name: copy, copy: {{content: line, dest: /tmp/roamlet-{method}}}, {other}}}
+  - {{name: absent, file: {{path: /tmp/roamlet-{method}, state: absent}}, {other}}}
+  - {{name: fails, command: "sh -c 'exit 3'", {other}}}
+  - {{name: root, command: id -un, {tasks(method, "root", password, **more)}}}
+"""
+
+
+def test_doas_becomes_without_a_password(playing):
+    playing.variables["ansible_user"] = FREE
+    played = both(playing, everything("doas", None), "-vvv")
+    assert [played[name]["stdout"] for name in ("without", "root")] == [FREE, "root"]
+    assert played["module"]["stdout_lines"][0] == OTHER
+    assert played.text.count("> MODULE") == 8
+
+
+def test_doas_asks_on_its_terminal(playing):
+    """With pipelining stock's modules have none, and doas refuses; a raw command has one."""
+    played = both(playing, everything("doas", PASSWORD))
+    assert "doas: " in played["module"]["module_stderr"]
+    assert OTHER in played["raw"]["stdout_lines"]
+
+
+def test_pbrun_becomes_with_a_password(playing, pbrun):
+    played = both(playing, everything("pbrun", PASSWORD, become_exe=pbrun), "-vvv")
+    assert [played[name]["stdout"] for name in ("without", "root")] == [CALLER, "root"]
+    assert played["module"]["stdout_lines"][0] == OTHER
+
+
 def test_runas_is_refused_by_its_name(playing):
     played = playing.play(
         f"{PLAY}  - {{name: runas, command: id, {tasks('runas', OTHER, PASSWORD)}, ignore_errors: true}}\n", **NO_MASTER

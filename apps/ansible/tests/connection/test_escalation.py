@@ -109,3 +109,13 @@ def test_silence_is_a_failure_of_the_connection_before_success_only():
         escalated(Become(), Scripted((b"odd words", b"", None), silent), b"", 0.0)
     process = Scripted((b"BECOME-SUCCESS-abc\n", b"", None), silent, silent, (b"done", b"", 0))
     assert escalated(Become(), process, b"", 0.0) == (0, b"done", b"")
+
+
+@pytest.mark.parametrize("pieces", [[0, 1, 3], [0, 3], [0, 1, 2, 3], [0, 2, 3]])
+def test_a_carriage_return_before_the_prompt_stays_where_it_was(pieces):
+    """doas asks on a terminal by \\r and its prompt, and ends that line itself."""
+    said = [b"\r", b"[sudo via ansible, key=abc] password:", b"", b"\r\nBECOME-SUCCESS-abc\r\nout\r\n"]
+    chunks = [b"".join(said[a:b]) for a, b in zip(pieces, [*pieces[1:], len(said)], strict=True)]
+    process = Scripted(*((chunk, b"", None) for chunk in chunks), (b"", b"", 0))
+    assert escalated(Become(), process, b"", 5.0) == (0, b"\r\r\nout\r\n", b"")
+    assert b"".join(data for data, _ in process.given) == b"secret\n"

@@ -74,7 +74,7 @@ class Watch:
     def _examined(self, stream: "_Stream", line: bytes) -> bytes:
         become = self._become
         if self.passed:
-            stream.kept += line
+            stream.keep(line)
         elif become.expect_prompt() and become.check_password_prompt(line):
             return self._password()
         elif become.success and become.check_success(line):
@@ -84,10 +84,11 @@ class Watch:
                 raise AnsibleError(f"Incorrect {become.name} password")
             if become.check_missing_password(line):
                 raise AnsibleError(f"Missing {become.name} password")
+            stream.keep(b"")
             if not line.endswith(b"\n"):
                 stream.begun = line  # a prompt may still become one
             else:
-                stream.kept += line
+                stream.keep(line)
         return b""
 
     def _password(self) -> bytes:
@@ -103,7 +104,7 @@ class Watch:
     def rest(self) -> tuple[bytes, bytes]:
         """All that was printed, but for the prompts and the marker."""
         for stream in self._streams:
-            stream.kept, stream.begun = stream.kept + stream.begun, b""
+            stream.keep(b"")
         return self._streams[0].kept, self._streams[1].kept
 
 
@@ -111,6 +112,10 @@ class _Stream:
     def __init__(self) -> None:
         self.kept = b""
         self.begun = b""  # a line without its end, which may be a prompt
+
+    def keep(self, line: bytes) -> None:
+        """Add a line, after the one that was begun: a carriage return before a prompt ends none, as core counts lines."""
+        self.kept, self.begun = self.kept + self.begun + line, b""
 
     def lines(self, data: bytes) -> list[bytes]:
         if not data:
