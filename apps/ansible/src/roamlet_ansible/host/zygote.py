@@ -10,8 +10,12 @@ reset. What a child writes goes through pipes that are read while it runs. Its a
 a process that it left behind holds the pipes; that one gets SIGPIPE when it writes later, as after the end of a session.
 """
 
+import gc
 import os
 import sys
+
+gc_was_on = gc.isenabled()  # in a child it is again
+gc.disable()  # while core's files are imported it would look through all of them ten times
 
 REGISTER = getattr(os, "register_at_fork", None)
 UNNEEDED = []  # calls of os.register_at_fork() that were not made
@@ -40,7 +44,6 @@ if REGISTER is not None:
 
 import base64
 import errno
-import gc
 import json
 import marshal
 import random
@@ -900,7 +903,6 @@ def child(zygote, request, payload, root, out, err):
     return finish(status, archive)
 
 
-gc_was_on = gc.isenabled()
 try:
     # Without the enumerations that are made of what it returns.
     from _signal import SIG_DFL as DEFAULT_ACTION
