@@ -2,6 +2,7 @@
 
 import base64
 import io
+import json
 import shlex
 import sys
 import zipfile
@@ -15,7 +16,7 @@ from apps.ansible.tests.host.driver import payload
 from roamlet_ansible.broker.hosts import Hosts
 from roamlet_ansible.broker.server import _answered
 from roamlet_ansible.broker.session import Session
-from roamlet_ansible.broker.zygotes import Payload
+from roamlet_ansible.broker.zygotes import Payload, Zygote, request_of
 from roamlet_ansible.cores.ansiballz import packed_files
 from roamlet_ansible.cores.packed import Keeper
 from roamlet_ansible.host import bootstrap
@@ -30,6 +31,14 @@ basic.leave()
 """
 
 
+def payload_of(module: str) -> Payload:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, source in payload(module).items():
+            archive.writestr(path, source)
+    return Payload(packed_files(base64.b64encode(packed.getvalue())))
+
+
 class Worker:
     """Asks for one module, in a zygote that is started by a shell."""
 
@@ -38,11 +47,7 @@ class Worker:
         self.hosts = Hosts(Keeper("/nonexistent"))
         self.session = Session(self.hosts)
         self.target = {"kind": "local", "name": "here", "python": sys.executable, "timeout": 60.0}
-        packed = io.BytesIO()
-        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-            for path, source in payload(MODULE).items():
-                archive.writestr(path, source)
-        self.hosts.payloads["p"] = Payload(packed_files(base64.b64encode(packed.getvalue())))
+        self.hosts.payloads["p"] = payload_of(MODULE)
         self._nonce = 0
 
     def ask(self, *blobs: bytes, **header: Any) -> tuple[dict[str, Any], list[bytes]]:
@@ -129,3 +134,16 @@ def test_a_start_that_ends_says_so_and_nothing_runs(worker):
     assert worker.count() == 0
     assert worker.run()["rc"] == 0
     assert worker.count() == 1
+
+
+class NoBytecode:
+    def of(self, facts, sources):
+        return {}
+
+
+def test_a_module_that_may_see_a_fork_is_named():
+    """Its zygote forks for the programs that it starts, as stock's Python does."""
+    for module, named in ((MODULE, False), (MODULE + "import os\nos.register_at_fork(before=print)\n", True)):
+        header = {"run": {"payload": "p"}, "environment": {}}
+        request, _ = request_of(Zygote(), payload_of(module), header, b"", None, NoBytecode())
+        assert json.loads(request).get("hooks", False) is named
