@@ -3,7 +3,12 @@
 `roamlet.remote` has the contexts on other machines, `roamlet.io` the calls that wait for descriptors and processes,
 `roamlet.stackless` the module for programs that were written for Stackless. Its live attributes (`stackless.current`) are
 functions here: a module with a __getattr__ of its own makes each `roamlet.name` 25 ns slower.
+
+PYTEST_DONT_REWRITE
 """
+
+# The last line is for pytest, under `python -m roamlet.patch -m pytest`: it would warn that the package of a plugin, --roamlet-patch,
+# is there already and cannot be rewritten; an error, where a project's filterwarnings says `error`.
 
 import os as _os
 

@@ -1,5 +1,8 @@
 """`pytest --roamlet-patch`: the standard library is cooperative before conftest.py files and test modules are imported."""
 
+import os
+import sys
+
 import pytest
 
 pytest_plugins = "pytester"
@@ -43,6 +46,26 @@ def test_the_option_patches_before_the_tests_are_imported_and_nothing_does_witho
 def test_the_entry_point_loads_the_plugin(pytester, run):
     pytester.makepyfile(test_it=COOPERATIVE)
     run("--roamlet-patch", plugins=()).assert_outcomes(passed=1)
+
+
+def test_pytest_under_the_patch_does_not_warn_that_roamlet_is_there_already(pytester, monkeypatch):
+    """Of a package that a plugin belongs to pytest rewrites all modules, and says which it cannot. Here roamlet is not installed as users
+    have it, so another package says that it is its own.
+    """
+    installed = pytester.mkdir("installed")
+    (installed / "harmless.py").write_text("")
+    about = installed / "harmless-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: harmless\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[pytest11]\nharmless = harmless\n")
+    (about / "RECORD").write_text("harmless.py,,\nroamlet/__init__.py,,\n")
+    monkeypatch.setenv("PYTHONPATH", str(installed), prepend=os.pathsep)
+    pytester.makeini("[pytest]\nfilterwarnings = error\n")
+    pytester.makepyfile(test_it=COOPERATIVE)
+    words = ("-m", "roamlet.patch", "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:roamlet_leaks.pytest_plugin")
+    done = pytester.run(sys.executable, *words, timeout=100)
+    assert done.ret == 0, done.stderr.str()
+    done.assert_outcomes(passed=1)
 
 
 def test_the_setting_adds_areas_and_leaves_some_out(pytester, run):
