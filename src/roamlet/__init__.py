@@ -7,8 +7,8 @@ functions here: a module with a __getattr__ of its own makes each `roamlet.name`
 PYTEST_DONT_REWRITE
 """
 
-# The last line is for pytest, under `python -m roamlet.patch -m pytest`: it would warn that the package of a plugin, --roamlet-patch,
-# is there already and cannot be rewritten; an error, where a project's filterwarnings says `error`.
+# The last line is for pytest, under `python -m roamlet.patch -m pytest`: it would warn that the package of a plugin,
+# --roamlet-patch, is there already and cannot be rewritten; an error, where a project's filterwarnings says `error`.
 
 import os as _os
 

@@ -49,8 +49,8 @@ def test_the_entry_point_loads_the_plugin(pytester, run):
 
 
 def test_pytest_under_the_patch_does_not_warn_that_roamlet_is_there_already(pytester, monkeypatch):
-    """Of a package that a plugin belongs to pytest rewrites all modules, and says which it cannot. Here roamlet is not installed as users
-    have it, so another package says that it is its own.
+    """pytest rewrites all modules of a package that has a plugin, and says which it cannot. Here roamlet is not installed as
+    users have it, so another package says that it is its own.
     """
     installed = pytester.mkdir("installed")
     (installed / "harmless.py").write_text("")
