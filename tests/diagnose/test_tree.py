@@ -1,10 +1,12 @@
 """The look from inside: every tasklet, what it waits for, since when, and what could wake it."""
 
 import asyncio
+import contextlib
 import gc
 import os
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -209,6 +211,38 @@ def test_kinds_of_waits(make, call, kind):
     tasklet = started(body)
     assert found(tasklet).wait.kind == kind
     tasklet.kill()
+
+
+def holds_an_argument(lock, channel):
+    with lock:
+        channel.receive()
+
+
+def holds_an_attribute(lock, channel):
+    of = SimpleNamespace(lock=lock)
+    with contextlib.nullcontext(), of.lock:
+        for _ in range(1):
+            channel.receive()
+
+
+def holds_in_a_call(lock, channel):
+    with lock, lock_of_another:
+        holds_an_argument(sync.Lock(), channel)
+
+
+lock_of_another = sync.Lock()
+
+
+@native
+@pytest.mark.parametrize("holds", [holds_an_argument, holds_an_attribute, holds_in_a_call])
+def test_a_plain_lock_has_its_holder_wherever_the_with_statement_has_it_from(holds):
+    lock, channel = sync.Lock(), roamlet.channel()
+    holder, waiting = started(holds, lock, channel), started(holds_an_argument, lock, channel)
+    assert found(waiting).wait.owner == id(holder)
+    channel.send(None)
+    channel.send(None)
+    roamlet.run()
+    assert not lock.locked()
 
 
 @native

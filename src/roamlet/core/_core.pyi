@@ -465,6 +465,11 @@ def counted() -> tuple[int, int]:
     channels, in all threads but service threads, those that have ended too. Both only grow. Never switches.
     """
 
+def frame_slots(tasklet: tasklet[...], /) -> list[Any]:
+    """For roamlet.diagnose: what the frames of a suspended tasklet refer to in variables and operands, from the innermost frame,
+    in the order of their slots. From CPython 3.14 on with what they only borrow, which gc.get_referents() lacks. [] on greenlet.
+    """
+
 def survey(tasklets: bool = True, /) -> list[tuple[Any, ...]]:
     """For roamlet.diagnose: what all threads that have used roamlet do at this moment, the oldest first. Never switches.
 

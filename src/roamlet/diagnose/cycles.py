@@ -82,8 +82,8 @@ class _Search:
             if wait is not None and wait.kind == model.LOCK:
                 for lock in objects:
                     waiting.setdefault(id(lock), []).append(number)
-        for number, found in self.roots.items() if waiting else ():
-            for lock in _entered(found):
+        for number, tasklet in self.tasklets.items() if waiting else ():
+            for lock in _entered(core.frame_slots(tasklet)):
                 if lock in waiting and number not in waiting[lock]:
                     for waiter in waiting.pop(lock):
                         wait = self.models[waiter].wait
@@ -255,9 +255,10 @@ class _Search:
 
 
 def _entered(found: list[Any]) -> Iterator[int]:
-    """The ids of what `with` statements have entered, by the references of their frames in the order of its operands.
+    """The ids of what `with` statements have entered, by what the slots of their frames refer to.
 
-    Until 3.13 a `with` keeps the bound __exit__, from 3.14 on the one of the class and then the object.
+    Until 3.13 a `with` keeps the bound __exit__, from 3.14 on the one of the class and then the object, which it may have
+    borrowed from a variable.
     """
     for each, after in pairwise([*found, None]):
         if type(each) not in (BuiltinMethodType, MethodDescriptorType) or each.__name__ != "__exit__":

@@ -289,6 +289,7 @@ static PyMethodDef core_methods[] = {
     {"sleep", core_sleep, METH_O, sleep_doc},
     {"note_signal", core_note_signal, METH_VARARGS, note_signal_doc},
     {"signal_answered", core_signal_answered, METH_O, signal_answered_doc},
+    {"frame_slots", core_frame_slots, METH_O, frame_slots_doc},
     {"survey", core_survey, METH_VARARGS, survey_doc},
     {"counted", core_counted, METH_NOARGS, counted_doc},
     {"started", core_started, METH_NOARGS, started_doc},

@@ -229,6 +229,28 @@ core_counted(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
     return Py_BuildValue("LL", (long long)switches, (long long)messages);
 }
 
+static int
+slots_append(PyObject *object, void *list)
+{
+    return PyList_Append(list, object);
+}
+
+static PyObject *
+core_frame_slots(PyObject *Py_UNUSED(module), PyObject *tasklet)
+{
+    PyObject *list;
+    if (!PyObject_TypeCheck(tasklet, &Tasklet_Type))
+        return PyErr_Format(PyExc_TypeError, "frame_slots() takes a tasklet, not %.100s", Py_TYPE(tasklet)->tp_name);
+    list = PyList_New(0);
+    if (list != NULL && switch_slots((Tasklet *)tasklet, slots_append, list) < 0)
+        Py_CLEAR(list);
+    return list;
+}
+
+PyDoc_STRVAR(frame_slots_doc, "frame_slots(tasklet, /)\n--\n\n"
+"For roamlet.diagnose: what the frames of a suspended tasklet refer to in variables and operands, from the innermost frame, in the\n"
+"order of their slots. From CPython 3.14 on with what they only borrow, which gc.get_referents() lacks. [] on greenlet.");
+
 PyDoc_STRVAR(counted_doc, "counted()\n--\n\n"
 "For roamlet.diagnose: how often tasklets have come to where others may run, and how many values have passed through channels, in\n"
 "all threads but service threads, those that have ended too. Both only grow. Never switches.");

@@ -155,12 +155,13 @@ def _frames(reader: Walked, coroutine: int) -> tuple[list[model.Frame], int]:
             break
         slots = frame + numbers["frame.locals"]
         if "frame.stack_pointer" in numbers:
-            top = memory.word(frame + numbers["frame.stack_pointer"]) - 8
+            top = memory.word(frame + numbers["frame.stack_pointer"])
         else:
-            top = slots + 8 * (memory.signed(frame + numbers["frame.stack_top"], 4) - 1)
-        if top < slots:
+            top = slots + 8 * memory.signed(frame + numbers["frame.stack_top"], 4)
+        awaited = top - 8 * numbers.get("coroutine.awaited", 1)
+        if awaited < slots:
             break
-        coroutine = memory.word(top) & ~numbers["frame.code_tags"]
+        coroutine = memory.word(awaited) & ~numbers["frame.code_tags"]
         if coroutine == 0 or coroutine & 7:
             break
     return frames, numbers["coroutine.completed"] if first is None else first

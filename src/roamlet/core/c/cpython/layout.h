@@ -8,6 +8,9 @@
 #ifndef FINISHED_STATE
 #define FINISHED_STATE FRAME_COMPLETED /* of a generator: from this one on it has no frame */
 #endif
+#ifndef AWAITED_OPERAND
+#define AWAITED_OPERAND 1 /* which operand of a coroutine, from the top, is what it awaits */
+#endif
 #if ROAMLET_VERSION_KNOWN
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
@@ -22,7 +25,8 @@
         LAYOUT_AT("tstate.chunk", PyThreadState, datastack_chunk), LAYOUT_AT("chunk.previous", _PyStackChunk, previous),  \
         LAYOUT_AT("frame.globals", _PyInterpreterFrame, f_globals), STACK_TOP_LAYOUT,                                     \
         LAYOUT_AT("coroutine.state", PyCoroObject, cr_frame_state), LAYOUT_AT("coroutine.frame", PyCoroObject, cr_iframe), \
-        {"coroutine.completed", FINISHED_STATE}, {"coroutine.executing", FRAME_EXECUTING},                               \
+        {"coroutine.completed", FINISHED_STATE}, {"coroutine.executing", FRAME_EXECUTING},                                \
+        {"coroutine.awaited", AWAITED_OPERAND},                                                                           \
         LAYOUT_AT("code.first_traceable", PyCodeObject, _co_firsttraceable),                                              \
         LAYOUT_AT("keys.log2_index_bytes", struct _dictkeysobject, dk_log2_index_bytes),                                  \
         LAYOUT_AT("keys.entries", struct _dictkeysobject, dk_nentries),                                                   \

@@ -161,6 +161,18 @@ slot_visit(_PyStackRef slot, visitproc visit, void *arg)
     return 0;
 }
 
+/* Visit what the variables and operands of a frame refer to, what they borrow too: no use for a collector. */
+static inline int
+frame_visit_slots(_PyInterpreterFrame *frame, visitproc visit, void *arg)
+{
+    for (const _PyStackRef *slot = frame->localsplus; slot < frame->stackpointer; slot++) {
+        PyObject *object = (PyObject *)(slot->bits & ~(uintptr_t)Py_TAG_BITS);
+        if ((slot->bits & Py_TAG_BITS) <= Py_TAG_REFCNT)
+            Py_VISIT(object);
+    }
+    return 0;
+}
+
 /* Visit what a suspended frame owns. */
 static inline int
 frame_visit_stored(_PyInterpreterFrame *frame, visitproc visit, void *arg)

@@ -4,4 +4,5 @@
 #define FRAMES_END(tstate) ((tstate)->base_frame)
 #define FRAME_IS_END(frame) ((frame)->instr_ptr == NULL) /* greenlet ends its chains without it */
 #define FINISHED_STATE FRAME_CLEARED
+#define AWAITED_OPERAND 2 /* an index for iterators without an object is above it */
 #include "v314.h"

@@ -306,6 +306,15 @@ switch_traverse(Tasklet *tasklet, bool frames, visitproc visit, void *arg)
     return 0;
 }
 
+static int
+switch_slots(Tasklet *tasklet, visitproc visit, void *arg)
+{
+    (void)tasklet;
+    (void)visit;
+    (void)arg;
+    return 0;
+}
+
 static PyObject *const *
 switch_iterated(const void *site)
 {

@@ -53,6 +53,10 @@ static void switch_silence(Tasklet *tasklet);
 static bool switch_operands(PyCodeObject *code, Py_ssize_t unit, int *depth, int *below);
 /* Visit what the backend holds for a tasklet; with `frames` also what its suspended frames own, if the backend sees them. */
 static int switch_traverse(Tasklet *tasklet, bool frames, visitproc visit, void *arg);
+
+/* Visit what the frames of a suspended tasklet refer to in variables and operands, frame by frame from the innermost, in the order
+   of their slots; what they only borrow too, so it is no use for a collector. Nothing where they are not to be seen. */
+static int switch_slots(Tasklet *tasklet, visitproc visit, void *arg);
 /* What tells the collector that the call with this return address is FOR_ITER's; NULL for any other. */
 static PyObject *const *switch_iterated(const void *site);
 /* Free what a tasklet that is not started holds. */

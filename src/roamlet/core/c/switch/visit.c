@@ -100,3 +100,27 @@ switch_traverse(Tasklet *tasklet, bool frames, visitproc visit, void *arg)
     }
     return 0;
 }
+
+static int
+switch_slots(Tasklet *tasklet, visitproc visit, void *arg)
+{
+#ifdef OPERANDS_STORED
+    SwitchState *sw = &tasklet->sw;
+    _PyInterpreterFrame *frame;
+    if (tasklet->state != TASKLET_STARTED || tasklet->scheduler->current == tasklet)
+        return 0;
+    frame = version_frame(&sw->fields.version, saved_at, &sw->stack);
+    while (frame != NULL) {
+        _PyInterpreterFrame *read = saved_at(&sw->stack, frame);
+        if (read->owner == FRAME_OWNED_BY_THREAD || read->owner == FRAME_OWNED_BY_GENERATOR) {
+            int failed = frame_visit_slots(read, visit, arg);
+            if (failed)
+                return failed;
+        }
+        frame = read->previous;
+    }
+    return 0;
+#else
+    return switch_traverse(tasklet, true, visit, arg); /* nothing is borrowed */
+#endif
+}
