@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 PROGRAM = str(Path(__file__).with_name("program.py"))
+PYTHON = [sys.executable]
 
 
 def part_of(numbers: range) -> range:
@@ -50,7 +51,7 @@ def started() -> Iterator[Callable[..., Running]]:
     processes = []
 
     def start(*words: str, cwd: str | None = None) -> Running:
-        process = Running([sys.executable, PROGRAM, *words], stdout=subprocess.PIPE, text=True, cwd=cwd)
+        process = Running([*PYTHON, PROGRAM, *words], stdout=subprocess.PIPE, text=True, cwd=cwd)
         processes.append(process)
         process.facts = process.says()
         return process

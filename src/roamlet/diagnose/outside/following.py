@@ -70,7 +70,7 @@ class Followed:
             if tstate == 0:
                 continue
             thread = model.Thread(memory.word(tstate + numbers["tstate.thread_id"]))
-            thread.native_id = memory.word(tstate + numbers["tstate.native_id"]) or None
+            thread.native_id = memory.source.thread(memory.word(tstate + numbers["tstate.native_id"])) or None
             thread.main, thread.service = thread.native_id == process.pid, bool(fields["service"])
             idle = bool(fields["idle"])
             thread.scheduler = model.Scheduler(idle=idle, current=None if idle else fields["current"] or None)

@@ -443,7 +443,8 @@ class Reader:
             gil = word(self.addresses["gil_holder"]) == at
         none: tuple[Key, list[int]] = (), []
         key, frames = self.problems.trying(f"the stack of the thread state at {at:#x}", none, self._running, at)
-        return State(word(at + numbers["tstate.thread_id"]), word(at + numbers["tstate.native_id"]), gil, key, frames)
+        native_id = self.memory.source.thread(word(at + numbers["tstate.native_id"]))
+        return State(word(at + numbers["tstate.thread_id"]), native_id, gil, key, frames)
 
     # ---- waits ----
 

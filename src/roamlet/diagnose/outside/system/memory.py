@@ -61,6 +61,10 @@ class Source:
         """
         raise NotImplementedError
 
+    def thread(self, own: int) -> int:
+        """The system's number of a thread, by the one that the process itself has for it."""
+        return own
+
     def gathered(self, places: list[int], size: int) -> bytearray | None:
         """So many bytes at each of these places, one after the other; None where that is no faster than in blocks, or fails."""
         return None
@@ -221,6 +225,10 @@ class ProcessSource(Source):
         )
         if not self.mappings:  # a zombie's, or a kernel thread's
             raise CannotRead(f"process {self.pid} has no memory: it has ended, or is a part of the kernel")
+        self._threads = threads_of_container(self.pid)
+
+    def thread(self, own: int) -> int:
+        return self._threads.get(own, own)
 
     def plan(self, buffers: Buffers, places: list[int] | None = None) -> Callable[[], None]:
         local, remote, sizes = list[int](), list[int](), list[int]()
@@ -338,6 +346,21 @@ class ProcessSource(Source):
                     ctypes.memmove(local[2 * index], data, len(data))
         except OSError as error:
             raise explained(error, self.pid) from None
+
+
+def threads_of_container(pid: int) -> dict[int, int]:
+    """The numbers of threads by those that they have in the PID namespace of their process; {} where that is this one."""
+    found = {}
+    try:
+        for tid in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{tid}/status") as lines:
+                numbers = next((line.split()[1:] for line in lines if line.startswith("NSpid:")), [])
+            if len(numbers) < 2:
+                break
+            found[int(numbers[-1])] = int(tid)
+    except OSError:  # it has ended meanwhile
+        pass
+    return found
 
 
 def explained(error: OSError, pid: int) -> CannotRead:
