@@ -26,7 +26,7 @@ def installed(tmp_path, monkeypatch):
         for name, source in sources.items():
             (tmp_path / f"app_of_{name}.py").write_text(source)
             found.append(EntryPoint(name, f"app_of_{name}", _apps.GROUP))
-        monkeypatch.setattr(_apps, "entry_points", lambda group: found)
+        monkeypatch.setattr("importlib.metadata.entry_points", lambda group: found)
 
     yield install
     for name in set(sys.modules) - known:

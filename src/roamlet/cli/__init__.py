@@ -6,17 +6,21 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
+from importlib import import_module
 
 from roamlet._escapes import escaped, escaped_for, print_escaped
 from roamlet.cli._apps import commands_of_apps
 from roamlet.cli._errors import USAGE, UsageError
 from roamlet.cli._options import refuse_left, refuse_unknown, with_end_of_options
-from roamlet.cli.commands import demo, get, hosts, ps, put, resume, run, shell, show, top, trace
 
 __all__ = ["UsageError", "escaped", "escaped_for", "main", "print_escaped"]
 
-COMMANDS = (demo, run, shell, put, get, hosts, resume, show, ps, top, trace)
+# Each with the module that declares it: of a command line that names one, that module alone is loaded.
+COMMANDS = {
+    **{name: name for name in ("demo", "run", "shell", "put", "get", "hosts", "resume", "show")},
+    **dict.fromkeys(("ps", "pstree", "stacks"), "ps"),
+    **{name: name for name in ("top", "trace")},
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -42,7 +46,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         # argparse exits by itself: after --help without a code or with 0, after a wrong word with a message on stderr.
         return USAGE if exit_of_argparse.code else 0
     if options.version:
-        # Looked up only when asked for: reading the package's metadata takes longer than all parsing.
+        # Inside: reading the package's metadata takes longer than all parsing.
+        from importlib.metadata import version
+
         print(f"roamlet {version('roamlet')}")
         return 0
     try:
@@ -66,9 +72,10 @@ def _parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="store_true", help="show roamlet's version and exit")
     # A destination that no option of a command uses, as `--name` would use "name".
-    commands = parser.add_subparsers(metavar="COMMAND", dest="roamlet_command")
-    for command in COMMANDS:
-        command.add_parser(commands)
-    for app in commands_of_apps(words, tuple(commands.choices)) if words is not None else ():
+    commands = parser.add_subparsers(metavar="COMMAND", dest="roamlet_command", prog=parser.prog)
+    named = COMMANDS.get(words[0]) if words else None
+    for module in [named] if named is not None else dict.fromkeys(COMMANDS.values()):
+        import_module(f"roamlet.cli.commands.{module}").add_parser(commands)
+    for app in commands_of_apps(words, COMMANDS) if words is not None else ():
         app.add_parser(commands)
     return parser

@@ -6,10 +6,12 @@ The group is looked up only for a word that is not one of roamlet's own commands
 
 import argparse
 from collections.abc import Iterable, Sequence
-from importlib.metadata import EntryPoint, entry_points
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from roamlet.cli._errors import UsageError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "roamlet.commands"
 
@@ -40,6 +42,9 @@ def commands_of_apps(words: Sequence[str], own: Iterable[str]) -> list[Command]:
     named = next((word for word in words if not word.startswith("-")), "")
     if named in own:
         return []
+    # Inside: it takes longer to load than all that roamlet's own commands need to be parsed.
+    from importlib.metadata import entry_points
+
     found = {entry.name: entry for entry in sorted(entry_points(group=GROUP)) if entry.name not in own}
     if named in found:
         command = _loaded(found[named])
@@ -49,7 +54,7 @@ def commands_of_apps(words: Sequence[str], own: Iterable[str]) -> list[Command]:
     return [_loaded(entry) for entry in found.values()]
 
 
-def _loaded(entry: EntryPoint) -> Command:
+def _loaded(entry: "EntryPoint") -> Command:
     package = entry.dist.name if entry.dist else entry.value
     try:
         module: Command = entry.load()

@@ -6,9 +6,8 @@ above, whose usage does not list that subcommand's options. Both hide a typing e
 """
 
 import argparse
-import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 # What argparse itself takes for a value: a negative number, and any word with a blank in it.
 VALUE = re.compile(r"-\.?\d|.* ")
@@ -26,7 +25,7 @@ def refuse_unknown(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
         if commands is not None and not word.startswith("-"):
             if word in commands:
                 refuse_unknown(commands[word], words[index + 1 :])  # type: ignore[index]  # a dict of parsers
-            elif near := difflib.get_close_matches(word, commands, n=1):
+            elif near := _near(word, commands):
                 parser.error(f"there is no command {word}; did you mean {near[0]}?")
             return
         if word == "--":
@@ -77,10 +76,17 @@ def _is_value(words: Sequence[str], index: int, known: dict[str, argparse.Action
     return before is not None and before.nargs != 0
 
 
+def _near(word: str, known: Iterable[str]) -> list[str]:
+    # Inside: it is loaded where there is something to say.
+    import difflib
+
+    return difflib.get_close_matches(word, known, n=1)
+
+
 def _advice(option: str, parser: argparse.ArgumentParser) -> str:
     known = parser._option_string_actions
     near = [name for name in known if name.startswith(option)] if option.startswith("--") else []
-    near = near or difflib.get_close_matches(option, known, n=1)
+    near = near or _near(option, known)
     if near:
         return f"did you mean {near[0]}?"
     takes_arguments = any(not action.option_strings for action in parser._actions)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from roamlet._escapes import escaped
 from roamlet.cli._errors import UsageError
 from roamlet.cli.output.hints import for_one_host
+from roamlet.cli.reaching.declaring import AT_ONCE, HOSTS, add_way
 from roamlet.cli.reaching.inventory import Host
 from roamlet.cli.reaching.opening import hand_on
-from roamlet.cli.reaching.options import AT_ONCE, HOSTS, add_way, check_python, hops, inventory_of, targets_of
+from roamlet.cli.reaching.options import check_python, hops, inventory_of, targets_of
 
 if TYPE_CHECKING:
     from roamlet.remote import Context

@@ -9,8 +9,9 @@ from roamlet.cli._errors import UsageError
 from roamlet.cli.output.hints import for_command_line
 from roamlet.cli.output.outcomes import Lines, Style, carry_out
 from roamlet.cli.output.progress import Progress
+from roamlet.cli.reaching.declaring import add_hosts, add_limits, add_way, check_limits
 from roamlet.cli.reaching.inventory import Host, Inventory
-from roamlet.cli.reaching.options import add_hosts, add_limits, add_way, check_limits, hops, inventory_of, targets_of
+from roamlet.cli.reaching.options import hops, inventory_of, targets_of
 
 if TYPE_CHECKING:
     from roamlet import remote

@@ -7,8 +7,9 @@ import sys
 from typing import IO, Any
 
 from roamlet.cli._errors import UsageError
+from roamlet.cli.reaching.declaring import add_hosts, add_way
 from roamlet.cli.reaching.inventory import Host, Inventory, folded, hosts_from
-from roamlet.cli.reaching.options import add_hosts, add_way, inventory_of, targets_of
+from roamlet.cli.reaching.options import inventory_of, targets_of
 
 COLUMNS = ("host", "address", "user", "port", "python", "via", "ssh arguments", "groups")
 

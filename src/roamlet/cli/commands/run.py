@@ -14,18 +14,10 @@ from roamlet.cli._errors import UsageError
 from roamlet.cli.output.outcomes import Lines, Style, carry_out, shown
 from roamlet.cli.output.progress import Progress
 from roamlet.cli.programs.named_function import arguments_from, function_named
+from roamlet.cli.reaching.declaring import add_hosts, add_limits, add_way, check_limits
 from roamlet.cli.reaching.inventory import Host, Inventory
 from roamlet.cli.reaching.opening import Hops
-from roamlet.cli.reaching.options import (
-    add_hosts,
-    add_limits,
-    add_way,
-    check_limits,
-    check_python,
-    hops,
-    inventory_of,
-    targets_of,
-)
+from roamlet.cli.reaching.options import check_python, hops, inventory_of, targets_of
 
 if TYPE_CHECKING:
     from roamlet.remote import Context, OutputFunction

@@ -1,20 +1,15 @@
 """What `ps`, `pstree`, `stacks` and `top` have in common: which process is looked at, on which machine; and one look, written."""
 
 import argparse
-import json
 import re
-import shutil
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from roamlet._escapes import print_escaped
-from roamlet.cli._errors import UsageError
-from roamlet.cli.output.outcomes import FAILED, Lines, Style, carry_out
-from roamlet.cli.output.progress import Progress
-from roamlet.cli.reaching.inventory import Host
-from roamlet.cli.reaching.options import add_hosts, add_limits, add_way, check_limits, hops, inventory_of, targets_of
+from roamlet.cli._errors import FAILED, UsageError
+from roamlet.cli.reaching.declaring import add_hosts, add_limits, add_way, check_limits
 
 if TYPE_CHECKING:
     from roamlet.diagnose.model import Process
@@ -89,7 +84,10 @@ def see(options: argparse.Namespace, render: Render, out: IO[str] | None = None)
     out = out or sys.stdout
     _check(options)
     if options.hosts is not None or (options.process or "").count(":"):
-        return _see_remote(options, render, out)
+        # Inside: what opens contexts is loaded where some are opened.
+        from roamlet.cli.commands.seeing_on_hosts import see_on_hosts
+
+        return see_on_hosts(options, render, out)
     if options.core is None:
         check_machine()
     # Inside: loading what reads takes longer than all of `roamlet --help`.
@@ -133,50 +131,17 @@ def _check(options: argparse.Namespace) -> None:
 
 def _write(process: "Process", options: argparse.Namespace, render: Render, out: IO[str], *, first: bool) -> None:
     if options.json:
+        # Inside, as the one below: few looks need it, and it is loaded for each otherwise.
+        import json
+
         print(json.dumps(process.to_json()), file=out)
         return
     if not first:
         print(file=out)
-    width = shutil.get_terminal_size().columns if out.isatty() else None
+    width = None
+    if out.isatty():
+        import shutil
+
+        width = shutil.get_terminal_size().columns
     print_escaped(render(process, width), out, end="")
     print_escaped(f"read {process.how}", sys.stderr)
-
-
-def _see_remote(options: argparse.Namespace, render: Render, out: IO[str]) -> int:
-    # Inside: as in see().
-    from roamlet.diagnose.model import Process
-    from roamlet.diagnose.outside import travelling
-
-    host, pid = host_and_pid(options)
-    request: dict[str, Any] = {"pid": pid, "name": options.name, "locals": options.locals}
-    words = options.hosts if host is None else [host]
-    inventory = inventory_of(options)
-    targets = targets_of(words, options, inventory)
-    look, sources = travelling.function(), travelling.sources()
-    progress = Progress(len(targets), sys.stderr)
-    failed = False
-
-    def text(found: list[dict[str, Any]]) -> str:
-        parts = []
-        for each in found:
-            try:
-                shown = (
-                    render(Process.from_json(each["tree"]), None) if "tree" in each else f"not read: {each['error']}"
-                )
-            except ValueError as error:
-                shown = f"not read: {error}"
-            parts.append(shown.rstrip("\n"))
-        return "\n" + "\n\n".join(parts) if parts else "no such process that may be looked at uses roamlet"
-
-    style = Style(text, lambda found: {"processes": found}, as_json=options.json)
-    with hops(options, inventory) as way:
-
-        def work(target: Host) -> Any:
-            nonlocal failed
-            with progress.through(target.name, way.opened(target, Lines(progress))) as context:
-                found = context.call(look, (sources, request), timeout=options.timeout)
-            failed = failed or not found or any("error" in each for each in found)
-            return found
-
-        status = carry_out(targets, work, out, style, options.at_once, progress)
-    return status or (FAILED if failed else 0)

@@ -16,8 +16,9 @@ from typing import IO, TYPE_CHECKING, Any
 from roamlet._escapes import escaped, print_escaped
 from roamlet.cli._errors import UsageError
 from roamlet.cli.output.hints import for_one_host
+from roamlet.cli.reaching.declaring import add_way
 from roamlet.cli.reaching.inventory import Host
-from roamlet.cli.reaching.options import add_way, check_python, hops, inventory_of, targets_of
+from roamlet.cli.reaching.options import check_python, hops, inventory_of, targets_of
 
 if TYPE_CHECKING:
     from roamlet.remote import Context

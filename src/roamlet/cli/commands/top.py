@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from roamlet._escapes import escaped_for, print_escaped
-from roamlet.cli._errors import UsageError
+from roamlet.cli._errors import FAILED, UNREACHABLE, UsageError
 from roamlet.cli.commands.seeing import (
     add_process,
     check_machine,
@@ -19,7 +19,6 @@ from roamlet.cli.commands.seeing import (
     say_none_found,
     say_not_read,
 )
-from roamlet.cli.output.outcomes import FAILED, UNREACHABLE
 from roamlet.cli.reaching.opening import hand_on
 from roamlet.cli.reaching.options import hops, inventory_of, targets_of
 

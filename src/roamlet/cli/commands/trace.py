@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 from roamlet.cli._errors import UsageError
 from roamlet.cli._options import refuse_left, refuse_unknown
 from roamlet.cli.commands.seeing import ON_A_HOST
-from roamlet.cli.reaching.options import add_way
+from roamlet.cli.reaching.declaring import add_way
 
 if TYPE_CHECKING:
     from roamlet.diagnose.tracing import Trace

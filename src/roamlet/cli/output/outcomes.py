@@ -11,14 +11,13 @@ from dataclasses import KW_ONLY, dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 from roamlet._escapes import escaped_for, print_escaped
+from roamlet.cli._errors import FAILED, UNREACHABLE
 from roamlet.cli.output.hints import for_command_line
 from roamlet.cli.output.progress import Progress
 from roamlet.cli.reaching.inventory import Host, folded
 
 if TYPE_CHECKING:
     from roamlet.cli.output.fan_out import Outcome
-
-FAILED, UNREACHABLE = 1, 3  # exit codes
 
 # The last place of a traceback that is no library's, in the text that comes with an error of a target.
 PLACE = re.compile(r'File "(?:roamlet:)?([^"]+)", line (\d+), in (\S+)')

@@ -6,9 +6,8 @@ import sys
 from typing import Any
 
 from roamlet._escapes import print_escaped
-from roamlet.cli._errors import UsageError
+from roamlet.cli._errors import FAILED, UNREACHABLE, UsageError
 from roamlet.cli.output.hints import for_one_host
-from roamlet.cli.output.outcomes import FAILED, UNREACHABLE
 from roamlet.cli.reaching.options import hops, inventory_of, targets_of
 from roamlet.diagnose.attaching import asking, encoding, newest
 from roamlet.diagnose.attaching.session import LONGEST

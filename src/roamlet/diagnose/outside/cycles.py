@@ -37,13 +37,17 @@ def add_cycles(process: model.Process, reader: Reader) -> None:
         )
     below = _joined(reader, everyone)
     edges, surely, perhaps = dict[int, list[int]](), set[int](), set[int]()
+    others: dict[tuple[object, ...], list[int]] = {}  # who could end a wait: the same for all that wait alike
     for number, wait in waiting.items():
         by_tasklets = wait.owner is not None or wait.kind == model.JOIN
         if by_tasklets:
             found = [wait.owner] if wait.owner is not None else below.get(wait.address or 0, [])
             edges[number] = [each for each in found if each in everyone]
         else:
-            edges[number] = [each for each in _users(reader, number, wait) if not _waits_alike(everyone[each], wait)]
+            of = wait.kind, wait.address, wait.channels
+            if of not in others:
+                others[of] = [each for each in _users(reader, wait) if not _waits_alike(everyone[each], wait)]
+            edges[number] = others[of]
         if wait.due is not None or not edges[number]:
             continue
         if by_tasklets:
@@ -69,12 +73,12 @@ def _joined(reader: Reader, everyone: dict[int, model.Tasklet]) -> dict[int, lis
     return below
 
 
-def _users(reader: Reader, number: int, wait: model.Wait) -> list[int]:
-    """The tasklets that refer to what this one waits for."""
+def _users(reader: Reader, wait: model.Wait) -> list[int]:
+    """The tasklets that refer to what is waited for."""
     if reader.references is None:
         return []
     found = [each for at in wait.channels or (wait.address or 0,) for each in reader.references.users.get(at, ())]
-    return [each for each in dict.fromkeys(found) if each != number]
+    return list(dict.fromkeys(found))
 
 
 def _waits_alike(other: model.Tasklet, wait: model.Wait) -> bool:
