@@ -6,6 +6,7 @@ be: a contradiction raises Torn. What it means is said in describing.py.
 
 import struct
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from roamlet.diagnose.outside.contexts import Contexts, being_made, read_contexts
@@ -284,9 +285,6 @@ class Reader:
         if self.sees_suspended:
             current, state = thread.fields["current"], self.at["state"]
             suspended = [(t, task) for t, task in thread.tasks.items() if task[state] == STARTED and t != current]
-            if self.stack_memory is not self.memory:  # each tasklet's frames are in a page of their own
-                begin = self.at["cframe" if "cframe" in self.at else "frame"]
-                self.stack_memory.prefetch(task[begin] for _, task in suspended)
             if self.with_locals:
                 self._stacks_with_frames(thread, suspended)
             else:
@@ -315,11 +313,7 @@ class Reader:
 
     def _stacks_by_shape(self, thread: Thread, suspended: list[tuple[int, tuple[int, ...]]]) -> None:
         shapes = Shapes(self.stack_memory, self.chain, self.frame, self.frame_members)
-        alike: dict[
-            int, list[Found]
-        ] = {}  # by where the innermost frame is, from the tasklet's chunk or on the C stack
-        self._find_innermost(suspended, alike)
-        for found in alike.values():
+        for found in self._by_innermost(suspended):
             left, parts = found[::-1], None
             for _ in range(SHAPES_OF_A_PLACE):  # the first is learnt, and others compared with it
                 if not left:
@@ -330,35 +324,37 @@ class Reader:
             for each in left:
                 self._learn(shapes, thread, each)
 
-    def _find_innermost(self, suspended: list[tuple[int, tuple[int, ...]]], alike: dict[int, list[Found]]) -> None:
-        # What runs once for each of a hundred thousand tasklets is written out here: a call of _begin() takes as long.
-        at, of_frame = self.at, self.numbers.get("cframe.frame", 0)
-        frame, chunk_at, sliced = at["cframe" if "cframe" in at else "frame"], at["chunk"], "length" in at
-        length, sp, base, buffer = (at.get(name, 0) for name in ("length", "sp", "base", "buffer"))
-        low = high = there = 0
-        found, places = list[Found](), list[int]()
-        for t, task in suspended:
-            if sliced:
-                low, high, there = (task[sp], task[base], task[buffer] - task[sp]) if task[length] else (0, 0, 0)
-            begin = task[frame]
-            found.append((t, begin, low, high, there, task[chunk_at]))
-            places.append((begin + there if low <= begin < high else begin) + of_frame)
-        begins: list[int] | None = None
+    def _by_innermost(self, suspended: list[tuple[int, tuple[int, ...]]]) -> Iterable[list[Found]]:
+        """Those together whose innermost frame is at the same place, from the tasklet's chunk or on the C stack."""
+        # One column after the other: what runs once for each of a hundred thousand tasklets has to be little.
+        at, tasks = self.at, [task for _, task in suspended]
+        begin, chunk = at["cframe" if "cframe" in at else "frame"], at["chunk"]
+        begins, chunks = [task[begin] for task in tasks], [task[chunk] for task in tasks]
+        lows = highs = theres = [0] * len(tasks)
+        if "length" in at:
+            length, sp, base, buffer = (at[name] for name in ("length", "sp", "base", "buffer"))
+            lows = [task[sp] if task[length] else 0 for task in tasks]
+            highs = [task[base] if task[length] else 0 for task in tasks]
+            theres = [task[buffer] - task[sp] if task[length] else 0 for task in tasks]
         if "cframe" in at:
-            begins = self.problems.trying("where stacks begin", None, self.stack_memory.words, places)
-            if begins is None:
-                begins = [
-                    self.problems.trying(f"the stack of a tasklet at {p:#x}", 0, self.stack_memory.word, p)
-                    for p in places
-                ]
-        for index, (t, begin, low, high, there, chunk) in enumerate(found):
-            if begins is not None:
-                begin = begins[index]  # noqa: PLW2901 - it was where to look for it
-            place = begin if low <= begin < high else begin - chunk
-            if place in alike:
-                alike[place].append((t, begin, low, high, there, chunk))
+            of_frame, rows = self.numbers["cframe.frame"], zip(begins, lows, highs, theres, strict=True)
+            begins = self._words_at([(b + there if low <= b < high else b) + of_frame for b, low, high, there in rows])
+        columns = (lows, highs, theres, chunks)
+        places = [b if low <= b < high else b - c for b, low, high, _, c in zip(begins, *columns, strict=True)]
+        alike: dict[int, list[Found]] = {}
+        for place, each in zip(places, zip([t for t, _ in suspended], begins, *columns, strict=True), strict=True):
+            several = alike.get(place)
+            if several is None:
+                alike[place] = [each]
             else:
-                alike[place] = [(t, begin, low, high, there, chunk)]
+                several.append(each)
+        return alike.values()
+
+    def _words_at(self, places: list[int]) -> list[int]:
+        """Where stacks begin; 0 for one that cannot be read, where that is allowed."""
+        memory, trying = self.stack_memory, self.problems.trying
+        found = trying("where stacks begin", None, memory.words, places)
+        return found or [trying(f"the stack of a tasklet at {at:#x}", 0, memory.word, at) for at in places]
 
     def _learn(self, shapes: Shapes, thread: Thread, found: Found) -> tuple[Key, tuple[Part, ...] | None]:
         try:

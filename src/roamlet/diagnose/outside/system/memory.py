@@ -137,6 +137,7 @@ class Memory:
         data = self.source.gathered(places, 8) if self.direct else None
         if data is not None:
             return memoryview(data).cast("Q").tolist()
+        self.prefetch(places)
         return [self.word(place) for place in places]
 
     def pieces_at(self, places: list[int], size: int) -> tuple[bytes | bytearray, list[int]]:
