@@ -91,7 +91,8 @@ def see(options: argparse.Namespace, render: Render, out: IO[str] | None = None)
     if options.core is None:
         check_machine()
     # Inside: loading what reads takes longer than all of `roamlet --help`.
-    from roamlet.diagnose.outside import CannotRead, read_core, read_process
+    from roamlet.diagnose.outside import read_core, read_process
+    from roamlet.diagnose.outside.reading import collector_off
     from roamlet.diagnose.outside.system.finding import find_processes
 
     if options.core is not None:
@@ -103,15 +104,23 @@ def see(options: argparse.Namespace, render: Render, out: IO[str] | None = None)
         reads = [(f"process {pid}", partial(read_process, pid, with_locals=options.locals)) for pid in pids]
         if not reads:
             return say_none_found(options)
-    status = 0
-    for index, (what, read) in enumerate(reads):
-        try:
-            process = read()
-        except CannotRead as error:
-            status = say_not_read(options, what, str(error))
-            continue
-        _write(process, options, render, out, first=index == 0)
-    return status
+    with collector_off():
+        return max(_one(options, what, read, render, out, first=index == 0) for index, (what, read) in enumerate(reads))
+
+
+def _one(
+    options: argparse.Namespace, what: str, read: Callable[[], "Process"], render: Render, out: IO[str], *, first: bool
+) -> int:
+    """Read one process and write it; its exit code."""
+    # Inside: as in see().
+    from roamlet.diagnose.outside import CannotRead
+
+    try:
+        process = read()
+    except CannotRead as error:
+        return say_not_read(options, what, str(error))
+    _write(process, options, render, out, first=first)
+    return 0
 
 
 def _check(options: argparse.Namespace) -> None:
