@@ -77,7 +77,7 @@ class Wait:
     kind: str  # one of KINDS
     on: str = ""  # the object in words: "channel", "sync.Lock", "descriptor 7"
     address: int | None = None  # of that object; tasklets with the same one wait at the same place
-    since: float | None = None  # seconds that it has waited, a few ms coarse; None: not known
+    since: float | None = None  # seconds that it has waited, a few ms coarse, and three digits of it; None: not known
     due: float | None = None  # seconds until its time is over; None: it has no limit, or none is known
     owner: int | None = None  # the id of the tasklet that holds the lock
     descriptor: int | None = None

@@ -34,9 +34,10 @@ def test_how_long_each_tasklet_has_waited(started, kind):
         wait, seen = tasklet.wait, outside.find(tasklet.id).wait
         if wait is None or wait.kind == model.TIMER:
             continue  # one that ticks has begun another wait since
-        # Both say when it began to wait, each within the time that its own look took.
-        assert low - wait.since <= ended - seen.since
-        assert begun - seen.since <= high - wait.since
+        # Both say when it began to wait, each within the time that its own look took; the latter in three digits.
+        digits = seen.since / 200
+        assert low - wait.since <= ended - seen.since + digits
+        assert begun - seen.since - digits <= high - wait.since
         compared += 1
     assert compared == (3 if kind == "locks" else 2)
     (main,) = (tasklet for _, tasklet in outside.tasklets() if tasklet.main)

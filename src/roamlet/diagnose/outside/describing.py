@@ -35,7 +35,7 @@ class Alike:
     def __init__(self, one: model.Tasklet) -> None:
         self.name, self.state, self.main = one.name, one.state, one.main
         self.rest = [getattr(one, name) for name in AFTER_THE_WAIT]
-        self.waits: dict[tuple[int, int | None], model.Wait] = {}
+        self.waits: dict[object, model.Wait] = {}
         self._members = [getattr(one.wait, name) for name in OF_A_WAIT]
 
     def waiting(self, since: float | None, due: float | None) -> model.Wait:
@@ -124,6 +124,7 @@ class Description:
         # Of a hundred thousand tasklets most differ in their number and the times of their waits alone: those are made of what was
         # found for the first.
         made: dict[tuple[object, ...], Alike] = {}
+        known: dict[int, float | None] = {}  # the time that each wait has taken, by when it began
         tasklets, new, one, with_locals = list[model.Tasklet](), model.Tasklet, self._tasklet, reader.with_locals
         for t, task in thread.in_order():
             waits = task[blocked]
@@ -138,10 +139,14 @@ class Description:
                 tasklet = one(thread, t, task)
                 assert tasklet is not None  # it is blocked
                 made[kind] = same = Alike(tasklet)
-            times = 0 if since is None else task[since], timers.get(t) if task[timer] >= 0 else None
+            began = 0 if since is None else task[since]
+            if began not in known:
+                known[began] = self._waited(began)
+            waited = known[began]
+            times = waited if task[timer] < 0 else (waited, timers.get(t))
             wait = same.waits.get(times)
             if wait is None:
-                wait = same.waits[times] = same.waiting(*self._times(*times))
+                wait = same.waits[times] = same.waiting(waited, self._due(timers.get(t)))
             tasklets.append(new(t, same.name, same.state, same.main, wait, *same.rest))
         return tasklets
 
@@ -200,13 +205,15 @@ class Description:
         else:
             of = f"what {t:#x} waits for"
             wait = self._trying(of, model.Wait(model.OTHER), self._new_wait, blocked, address, queue)
-        wait.since, wait.due = self._times(task[at["since"]] if "since" in at else 0, thread.timers.get(t))
+        wait.since, wait.due = self._waited(task[at["since"]] if "since" in at else 0), self._due(thread.timers.get(t))
         return wait
 
-    def _times(self, began: int, when: int | None) -> tuple[float | None, float | None]:
-        """For how long it has waited, and until when, in seconds."""
-        since = None if self._moment is None or began <= 0 else max(self._moment - began, 0) / 1e9
-        return since, None if self._now is None or when is None else (when - self._now) / 1e9
+    def _waited(self, began: int) -> float | None:
+        """For how long, in seconds: the three digits that a text shows, so that many a wait has taken equally long."""
+        return None if self._moment is None or began <= 0 else float(f"{max(self._moment - began, 0) / 1e9:.3g}")
+
+    def _due(self, when: int | None) -> float | None:
+        return None if self._now is None or when is None else (when - self._now) / 1e9
 
     def _new_wait(self, blocked: int, at: int, queue: int) -> model.Wait:
         found, others = self._reader.waits[at], self._reader.waiting[at] - 1
