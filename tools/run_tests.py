@@ -1,18 +1,21 @@
 """`make test`: the whole suite on the default switching backend, and what must hold on every backend on the others too.
 
-Several processes of pytest share the work, where there are two cores: one more at a time than there are cores, for tests of
-contexts wait a lot. The main run prints as it goes. What those beside it print appears when one has failed; their last lines,
-and what they skipped, are repeated by tests/conftest.py right above the summary of the main run, or below it where they took
-longer, so that the end of the output shows all; the last line is the sum. Further arguments go to pytest, in every run.
+Several processes of pytest share the work, where there are two cores: two more at a time than there are cores, for most tests
+start processes and wait for them. The main run prints as it goes. What those beside it print appears when one has failed;
+their last lines, and what they skipped, are repeated by tests/conftest.py right above the summary of the main run, or below it
+where they took longer, so that the end of the output shows all; the last line is the sum. Further arguments go to pytest, in
+every run.
 
 Where a test or two of a run have failed, those run once more when all else has ended (tools/pytest_run.py).
 """
 
 import importlib.util
 import os
+import resource
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
@@ -31,8 +34,11 @@ OTHER_BACKENDS = ("greenlet", "stacks") if STACKS else ("greenlet",)
 # What runs on every backend: the core and what stands directly on its switching.
 ON_EVERY_BACKEND = ["tests/core", "tests/io", "tests/sync", "tests/snapshot"]
 
-# The longest folder that runs once: beside the main run, which takes as long without it.
-BESIDE = ["tests/remote"]
+# Folders that run once, beside the main run, which has the others. Each of these takes about as long as it.
+CONTEXTS = ["tests/remote"]
+MODULES = ["tests/remote/modules", "tests/remote/transports"]
+COMMANDS = ["tests/cli", "tests/diagnose", "tests/patch"]
+APPS = ["apps"]
 
 # Servers of others, which mostly wait for each other: beside it as well.
 SERVERS = [
@@ -44,20 +50,33 @@ SERVERS = [
 ]
 
 
+CPYTHONS_SUBPROCESS = "tests/io/test_standard_subprocess.py"
+
+
 def other_runs(caches: Path, arguments: list[str]) -> list[Run]:
     """The runs beside the main one, those that take longest first."""
 
-    def of(title: str, folders: list[str], changes: dict[str, str] | None = None) -> Run:
+    def of(title: str, folders: list[str], changes: dict[str, str] | None = None, without: Sequence[str] = ()) -> Run:
         name = f"{title} ({' '.join(folders)})"
-        return Run(name, [LEAKS, *folders, *arguments], changes or {}, caches / title.partition("(")[0])
+        words = [LEAKS, *folders, *ignored(*without), *arguments]
+        return Run(name, words, changes or {}, caches / title.partition("(")[0])
 
     return [
-        of("contexts", BESIDE),
+        of("contexts", CONTEXTS, without=MODULES),
+        of("commands", COMMANDS),
+        of("apps", APPS),
         of("default backend", ON_EVERY_BACKEND),
-        *(of(f"{one} backend", ON_EVERY_BACKEND, {"ROAMLET_SWITCH": one}) for one in OTHER_BACKENDS),
+        of("modules and transports", MODULES),
+        *(of(f"{one} backend", ON_EVERY_BACKEND, {"ROAMLET_SWITCH": one}) for one in reversed(OTHER_BACKENDS)),
         of("servers", SERVERS),
-        of("poll(2) in place of epoll", ["tests/io"], {"ROAMLET_POLLER": "poll"}),
+        # What waits there for a process waits for its pipes, as other tests do: the usual poller is enough.
+        of("poll(2) in place of epoll", ["tests/io"], {"ROAMLET_POLLER": "poll"}, [CPYTHONS_SUBPROCESS]),
     ]
+
+
+def ignored(*paths: str) -> list[str]:
+    """Words for pytest that leave these out."""
+    return [f"--ignore={path}" for path in paths]
 
 
 def noted(run: Run, summaries: Path) -> None:
@@ -71,13 +90,13 @@ def main(arguments: list[str]) -> int:
     """Run all; the status is 0 only when all passed, and there was something to run."""
     started = time.monotonic()
     cores = os.cpu_count() or 1
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(cores) as executor:
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(cores + (cores > 1)) as executor:
         summaries = Path(folder) / "summaries"
         summaries.touch()
-        rest = [f"--ignore={other}" for other in (*ON_EVERY_BACKEND, *BESIDE, *SERVERS)]
+        rest = ignored(*ON_EVERY_BACKEND, *CONTEXTS, *COMMANDS, *SERVERS)
         # All folders that no other run has. tests/conftest.py repeats the summaries.
         repeated = {"ROAMLET_OTHER_RUNS": str(summaries)}
-        first = Run("main run", [LEAKS, "tests", "apps", *rest, *arguments], repeated, Path(folder) / "main")
+        first = Run("main run", [LEAKS, "tests", *rest, *arguments], repeated, Path(folder) / "main")
         others = other_runs(Path(folder), arguments)
         waiting = [executor.submit(noted, run, summaries) for run in others]
         if cores < 2:
@@ -96,7 +115,9 @@ def main(arguments: list[str]) -> int:
     words = in_words(summed(run.last_line for run in runs), sum(len(run.unstable) for run in runs))
     if not STACKS:
         print("stacks backend: does not know this Python or this machine")
-    print(f"{words} in {time.monotonic() - started:.0f}s, in {len(runs)} runs")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    took = f"{time.monotonic() - started:.0f}s ({used.ru_utime + used.ru_stime:.0f} s of processors)"
+    print(f"{words} in {took}, in {len(runs)} runs")
     return status_of(runs)
 
 
