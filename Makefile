@@ -14,7 +14,7 @@ PREPARE := tools/prepare.sh
 
 help:
 	@echo 'make demo       local contexts and tasklets: the whole story in half a minute'
-	@echo 'make test       the test suite, under 9 minutes on 2 cores'
+	@echo 'make test       the test suite, under 10 minutes on 2 cores'
 	@echo 'make check      format, lint, types, layers, exceptions that are kept, C warnings, documentation, words'
 	@echo 'make pages      fill in what the documentation has from the code: maps, tables, signatures'
 	@echo 'make check-native  the core under a debug interpreter, sanitizers, leak and stress runs (about 20 minutes)'

@@ -12,6 +12,8 @@ from roamlet import core
 from roamlet.sync import SimpleQueue
 from tests.core._scripts import output_of, run_script
 
+pytestmark = pytest.mark.once(reason="which threads count does not depend on how tasklets switch")
+
 AUTO = {"ROAMLET_DEADLOCK": "auto"}
 
 # Threads of C's, which have no thread state until they call Python, if they ever do.
