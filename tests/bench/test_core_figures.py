@@ -30,6 +30,7 @@ def test_each_figure_of_a_peer_takes_some_cpu_time(peer: str) -> None:
     assert all(seconds > 0 for seconds in taken.values()), taken
 
 
+@pytest.mark.exhaustive(reason="a whole run has the blocked members of each peer at one depth")
 @pytest.mark.parametrize("peer", PEERS)
 def test_blocked_members_of_a_peer_take_memory_at_every_depth(peer: str) -> None:
     for frames in blocked.DEPTHS:
