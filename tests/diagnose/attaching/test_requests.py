@@ -208,7 +208,8 @@ def test_another_user_is_refused(prepared, monkeypatch):
 def test_a_socket_of_another_process_is_not_taken_for_its_own(prepared, monkeypatch):
     monkeypatch.setattr(asking.os, "readlink", lambda path: link)
     with open("/proc/self/net/unix") as file:
-        link = next(f"socket:[{found[1]}]" for line in file if (found := asking.LISTENS.match(line.rstrip())))
+        found = map(asking.LISTENS.match, map(str.rstrip, file))  # others may listen on this machine
+        link = next(f"socket:[{each[1]}]" for each in found if each and f"/{prepared}-" in each[2])
     with subprocess.Popen(["sleep", "100"]) as other:
         with pytest.raises(RuntimeError, match=f"process {other.pid} has it from process {prepared}"):
             asking.ask(other.pid, 0.1, EVENTS, HOLD)

@@ -5,11 +5,13 @@ of Python 2.7 too.
 """
 
 import errno
+import io
 import json
 import os
 import re
 import socket
 import struct
+import sys
 import time
 
 FORM = "roamlet.trace.1"  # of session.py
@@ -139,9 +141,16 @@ def _silent(pid):
     return text + "a thread of it keeps the GIL, so that no other can run. `roamlet stacks %d` shows what it does" % pid
 
 
+def _opened(path):
+    """A file of /proc as text. The names in it are anybody's, and may be no text."""
+    return io.open(
+        path, encoding="utf-8", errors="replace" if sys.version_info < (3,) else "surrogateescape", newline="\n"
+    )
+
+
 def _state(pid):
     try:
-        with open("/proc/%d/stat" % pid) as file:
+        with _opened("/proc/%d/stat" % pid) as file:
             return file.read().rpartition(")")[2].split()[0]
     except (OSError, IndexError):
         return ""
@@ -182,7 +191,7 @@ def _connected(pid):
 def _path(pid):
     """The path of the socket by which the process is asked, as the process knows it; None: it has none."""
     try:
-        with open("/proc/%d/net/unix" % pid) as file:
+        with _opened("/proc/%d/net/unix" % pid) as file:
             found = {}
             for line in file:
                 match = LISTENS.match(line.rstrip("\n"))

@@ -12,6 +12,7 @@ NAME = "roamlet_seen"  # what the sources are called on the target, in place of 
 FUNCTION = "roamlet_seen_on_target"
 READERS = (
     "errors",
+    "system.proc",
     "system.memory",
     "system.elf",
     "table",

@@ -5,6 +5,8 @@ import socket
 import struct
 from collections.abc import Iterator
 
+from roamlet.diagnose.outside.system.proc import opened
+
 LISTENS = "0A"  # a TCP socket's state
 
 
@@ -34,7 +36,7 @@ class Descriptors:
 
     def _process(self, descriptor: int) -> int | None:
         try:
-            with open(f"{self._folder}/fdinfo/{descriptor}") as lines:
+            with opened(f"{self._folder}/fdinfo/{descriptor}") as lines:
                 number = next((int(line.split()[1]) for line in lines if line.startswith("Pid:")), -1)
         except (OSError, ValueError, IndexError):
             return None
@@ -56,7 +58,7 @@ class Descriptors:
 
     def _lines(self, name: str) -> Iterator[list[str]]:
         try:
-            with open(f"{self._folder}/net/{name}") as lines:
+            with opened(f"{self._folder}/net/{name}") as lines:
                 next(lines, None)  # the titles
                 for line in lines:
                     yield line.split()

@@ -2,6 +2,7 @@
 
 import os
 
+from roamlet.diagnose.outside.system.proc import opened
 from roamlet.diagnose.outside.table import IN_MEMORY, MODULE
 
 
@@ -16,7 +17,7 @@ def find_processes(name: str | None = None) -> list[int]:
                 command = os.fsdecode(file.read().replace(b"\0", b" "))
             if name is not None and name not in command:
                 continue
-            with open(f"/proc/{entry}/maps") as lines:
+            with opened(f"/proc/{entry}/maps") as lines:
                 paths = {line.rstrip("\n").split(None, 5)[-1] for line in lines if ".so" in line or "/memfd:" in line}
         except OSError:  # it has ended, or is not ours to look at
             continue

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from typing import NamedTuple, TypeAlias
 
 from roamlet.diagnose.outside.errors import CannotRead, Torn
+from roamlet.diagnose.outside.system.proc import opened
 
 Block: TypeAlias = "bytearray | memoryview[int]"
 Buffers = list[tuple[int, Block]]  # addresses, and what is filled with the bytes from there on
@@ -215,7 +216,7 @@ class ProcessSource(Source):
     def look(self) -> None:
         """Read anew what is mapped."""
         try:
-            with open(f"/proc/{self.pid}/maps") as lines:
+            with opened(f"/proc/{self.pid}/maps") as lines:
                 text = lines.read()
         except OSError as error:
             raise explained(error, self.pid) from None
@@ -376,14 +377,14 @@ def explained(error: OSError, pid: int) -> CannotRead:
 def _what_helps(pid: int) -> str:
     try:
         owner = os.stat(f"/proc/{pid}").st_uid
-        with open(f"/proc/{pid}/status") as lines:
+        with opened(f"/proc/{pid}/status") as lines:
             owner = int(next(line for line in lines if line.startswith("Uid:")).split()[1])
     except (OSError, StopIteration, ValueError):
         return "it has just ended"
     if owner != os.geteuid():
         return f"it is of another user (number {owner}). Run this as that user, or with sudo"
     try:
-        with open("/proc/sys/kernel/yama/ptrace_scope") as file:
+        with opened("/proc/sys/kernel/yama/ptrace_scope") as file:
             scope = file.read().strip()
     except OSError:
         scope = "0"
