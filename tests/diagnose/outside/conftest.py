@@ -36,12 +36,12 @@ class Running(subprocess.Popen[str]):
 
     def sleeps(self) -> None:
         """Until all its threads do."""
-        while any(_state(self.pid, int(tid)) == "R" for tid in os.listdir(f"/proc/{self.pid}/task")):
+        while any(state_of(self.pid, int(tid)) == "R" for tid in os.listdir(f"/proc/{self.pid}/task")):
             time.sleep(0.001)
 
 
-def _state(pid: int, tid: int) -> str:
-    with open(f"/proc/{pid}/task/{tid}/stat") as file:
+def state_of(pid: int, tid: int) -> str:
+    with open(f"/proc/{pid}/task/{tid}/stat", errors="replace") as file:
         return file.read().rpartition(")")[2].split()[0]
 
 

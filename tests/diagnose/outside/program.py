@@ -4,9 +4,13 @@ It prints the numbers that the test needs, as one line of JSON, when it is as it
 """
 
 import ctypes
+import hashlib
 import json
+import mmap
 import os
+import platform
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -610,6 +614,45 @@ def paused():
     say(made=id(made))
     while True:
         channel.send(1)
+
+
+def strange_names(folder):
+    """The thread, a mapped file and a socket have names that are no UTF-8, and with line ends of other systems."""
+    ctypes.CDLL(None).prctl(15, b"caf\xc3\r", 0, 0, 0)  # PR_SET_NAME; what cuts a name at 15 bytes cuts characters
+    path = os.path.join(os.fsencode(folder), b"lib\xff\r.so")
+    with open(path, "wb+") as file:
+        file.write(b"\0" * 4096)
+        file.flush()
+        kept = mmap.mmap(file.fileno(), 4096)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(b"\0%d\xff\r" % os.getpid())
+    listener.listen()
+    pair = socket.socketpair()
+    core.tasklet(roamlet.io.wait_readable)(pair[0].fileno())
+    run_queue()
+    say()
+    core.sleep(1000)
+    del kept, listener, pair
+
+
+def in_the_kernel():
+    """A thread is in the kernel, as one is whose disk does not answer, while another one computes."""
+    libc, number = ctypes.PyDLL(None), {"x86_64": 56, "aarch64": 220}[platform.machine()]
+
+    def waits_for_child():
+        time.sleep(0.3)  # from then on no other thread wants the GIL, which the child would never get back
+        if (
+            libc.syscall(number, 0x4000 | signal.SIGCHLD, 0, 0, 0, 0) == 0
+        ):  # clone(CLONE_VFORK): until the child has ended
+            libc.sleep(2)
+            libc._exit(0)
+        time.sleep(1000)
+
+    core.getmain()
+    thread = threading.Thread(target=waits_for_child, daemon=True)
+    say()
+    thread.start()
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 1 << 30)
 
 
 def unused():

@@ -2,20 +2,24 @@
 
 import ctypes
 import os
+import platform
 import subprocess
 import sys
+import time
 
 import pytest
 
 from roamlet.core import backend
-from roamlet.diagnose import model
+from roamlet.diagnose import model, render
+from roamlet.diagnose.attaching import asking
 from roamlet.diagnose.outside import CannotRead, read_process, reading
 from roamlet.diagnose.outside.following import Followed
+from roamlet.diagnose.outside.system.finding import find_processes
 from roamlet.diagnose.outside.system.memory import explained
 from roamlet.diagnose.outside.system.stopping import Stopped, activity
 from roamlet.diagnose.outside.table import find_table
 from tests.diagnose.outside import conftest
-from tests.diagnose.outside.conftest import part_of
+from tests.diagnose.outside.conftest import part_of, state_of
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are read by way of /proc")
 frames_seen = pytest.mark.backends(
@@ -105,6 +109,19 @@ def test_what_is_at_the_other_end_of_descriptors(started):
         os.kill(running.facts["child"], 9)
 
 
+def test_names_that_are_no_text_hide_nothing(started, tmp_path):
+    running = started("strange_names", str(tmp_path))
+    running.sleeps()
+    assert running.pid in find_processes()
+    process = read_process(running.pid)
+    (wait,) = (tasklet.wait for _, tasklet in process.tasklets() if not tasklet.main)
+    assert wait.peer == "a socket without a name"
+    assert process.threads[0].name == "MainThread"
+    assert activity(running.pid) is not None
+    assert not asking.is_prepared(running.pid)
+    assert "\n" not in render.summary(process)
+
+
 def test_many_blocked_tasklets_are_all_there(started):
     running = started("blocked", "20000")
     running.sleeps()
@@ -133,6 +150,26 @@ def test_tasklets_that_are_alike_have_times_of_their_own(started):
         assert wait.since == pytest.approx(waited, abs=0.02)
     (main,) = named(process, "main")
     assert (main.state, main.wait) == (model.IN_RUN, None)
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="the number of a system call is needed")
+def test_a_thread_that_was_in_the_kernel_goes_on_when_it_comes_back(started):
+    running = started("in_the_kernel")
+
+    def states():
+        return {state_of(running.pid, int(tid)) for tid in os.listdir(f"/proc/{running.pid}/task")}
+
+    while "D" not in states():
+        time.sleep(0.001)
+    for _ in range(2):
+        assert "from one moment" in read_process(running.pid).how
+    assert "D" in states()
+    end = time.monotonic() + 20
+    while "D" in states():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+    assert "t" not in states()
+    read_process(running.pid)
 
 
 def test_an_idle_process_is_never_stopped(started, monkeypatch):

@@ -2,9 +2,11 @@
 
 import gc
 import os
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import TypeVar
 
 from roamlet.diagnose import model
 from roamlet.diagnose.outside.describing import Description
@@ -13,6 +15,7 @@ from roamlet.diagnose.outside.reader import MOST_THREADS, Reader, monotonic
 from roamlet.diagnose.outside.system.corefile import CoreSource
 from roamlet.diagnose.outside.system.descriptors import Descriptors
 from roamlet.diagnose.outside.system.memory import Memory, ProcessSource, Source
+from roamlet.diagnose.outside.system.proc import opened
 from roamlet.diagnose.outside.system.stopping import Stopped, activity
 from roamlet.diagnose.outside.table import MODULE, Table, find_table
 
@@ -26,13 +29,15 @@ STOPPED = 12  # attempts for which it stands only while memory is copied
 SIGHTINGS = 6
 DESCRIBED = 3  # attempts altogether, where names and code are gone when they are looked at
 
+T = TypeVar("T")
+
 
 def read_process(pid: int, *, with_locals: bool = False) -> model.Process:
     """The tasklets of a process of this machine. Nothing runs in it.
 
     It is not stopped as long as no thread of it runs, else for milliseconds at a time, while what is known to be of interest is
-    copied. `with_locals`: local variables of all frames, as short texts. Blocks this thread, and must not be interrupted by other
-    tasklets of it. Raises CannotRead.
+    copied, by a thread of its own. `with_locals`: local variables of all frames, as short texts. Blocks this thread. Raises
+    CannotRead.
     """
     if pid == os.getpid():
         raise CannotRead(
@@ -122,10 +127,7 @@ def _consistent(reader: Reader, source: ProcessSource) -> tuple[str, int, float]
     now = _undisturbed(reader, source, memories)
     if now is not None:
         return "undisturbed: none of its threads ran meanwhile", now, 0.0
-    now, longest, total = _from_a_moment(reader, source, memories)
-    if now is None:
-        now, seconds = _while_it_stands(reader, source, memories)
-        longest, total = max(longest, seconds), total + seconds
+    now, longest, total = _apart(lambda: _stopping(reader, source, memories))
     return f"from one moment, for which it was stopped: {longest * 1e3:.1f} ms", now, total
 
 
@@ -154,6 +156,33 @@ def _undisturbed(reader: Reader, source: ProcessSource, memories: list[Memory]) 
         if activity(source.pid) == before:
             return now if whole else None
     return None
+
+
+def _stopping(reader: Reader, source: ProcessSource, memories: list[Memory]) -> tuple[int, float, float]:
+    """Walk over a process that runs: when; for how many seconds it was stopped at most, and in total."""
+    now, longest, total = _from_a_moment(reader, source, memories)
+    if now is None:
+        now, seconds = _while_it_stands(reader, source, memories)
+        longest, total = max(longest, seconds), total + seconds
+    return now, longest, total
+
+
+def _apart(function: Callable[[], T]) -> T:
+    """Call the function in a thread that ends then: whatever that has stopped goes on at the latest with its end. See Stopped."""
+    results, errors = list[T](), list[BaseException]()
+
+    def work() -> None:
+        try:
+            results.append(function())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)  # a Ctrl-C ends this process at once
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors.pop()
+    return results[0]
 
 
 def _from_a_moment(reader: Reader, source: ProcessSource, memories: list[Memory]) -> tuple[int | None, float, float]:
@@ -265,14 +294,14 @@ def look_around(process: model.Process) -> None:
     found = _stat(f"/proc/{process.pid}/stat")
     if found is not None:
         process.processor = found[2]
-    with suppress(OSError), open(f"/proc/{process.pid}/statm") as file:
+    with suppress(OSError), opened(f"/proc/{process.pid}/statm") as file:
         process.memory = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _stat(path: str) -> tuple[str, str, float] | None:
     """The name, the state in words and the seconds of processor time that such a file tells; None when it is gone."""
     try:
-        with open(path) as file:
+        with opened(path) as file:
             name, _, rest = file.read().partition("(")[2].rpartition(")")
     except OSError:
         return None

@@ -355,7 +355,7 @@ def threads_of_container(pid: int) -> dict[int, int]:
     found = {}
     try:
         for tid in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{tid}/status") as lines:
+            with opened(f"/proc/{pid}/task/{tid}/status") as lines:
                 numbers = next((line.split()[1:] for line in lines if line.startswith("NSpid:")), [])
             if len(numbers) < 2:
                 break
