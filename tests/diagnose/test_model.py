@@ -85,7 +85,8 @@ def damaged(value, chance):
 
     walk(value)
     part, key = chance.choice(places)
-    junk = chance.choice([None, -1, 10**30, 1.5, "\x1b[2J", [], {}, [[]], {"a": 1}, True, "drop"])
+    numbers = [-1, 10**30, 10**5000, 1.5, float("inf"), float("nan")]
+    junk = chance.choice([None, *numbers, "\x1b[2J", [], {}, [[]], {"a": 1}, True, "drop"])
     if junk == "drop":
         del part[key]
     else:

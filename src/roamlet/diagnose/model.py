@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar, get_args, get_origin
 
+LARGEST = 1 << 256  # of the numbers that are taken from others
 FORMAT = 1  # of to_json(); a reader refuses another one
 
 RUNNING = "running"  # it is the one that its thread runs
@@ -388,7 +389,9 @@ def _locals(value: object) -> tuple[tuple[str, str], ...]:
 
 
 def _scalars(values: list[Any], declared: Any, name: str) -> None:
-    """ValueError unless all are of the declared type; an integer is a float too."""
+    """ValueError unless all are of the declared type, and numbers can be shown; an integer is a float too."""
     for value in values:
         if not isinstance(value, declared) and not (type(value) is int and isinstance(0.0, declared)):
             raise ValueError(f"{name} is {getattr(declared, '__name__', declared)}, not {type(value).__name__}")
+        if type(value) in (int, float) and not -LARGEST < value < LARGEST:
+            raise ValueError(f"{name} is a number that no process has: too large, or none")
