@@ -9,7 +9,8 @@ import pytest
 from roamlet.core import backend
 from roamlet.diagnose import model, render
 from roamlet.diagnose.outside import CannotRead
-from roamlet.diagnose.outside.python import Objects
+from roamlet.diagnose.outside.errors import Torn
+from roamlet.diagnose.outside.python import Objects, lines_of
 from roamlet.diagnose.outside.reader import RECEIVES, RUNS
 from roamlet.diagnose.outside.reading import add_still, reader_of
 from tests.diagnose.outside.conftest import part_of
@@ -104,3 +105,13 @@ def test_a_tasklet_that_cannot_be_in_run_is_shown_as_its_memory_says(started):
 def test_the_name_of_a_type_that_is_gone_is_not_made_of_what_is_in_its_place(text, name):
     memory = SimpleNamespace(word=lambda at: at + 1, text=lambda at: text.decode())
     assert Objects.type_name(SimpleNamespace(memory=memory, numbers={"type.name": 24}), 0x1000) == name
+
+
+@pytest.mark.parametrize(
+    "table",
+    [bytes([0x80 | 13 << 3]) + b"\x7f" * 4_000_000, bytes([0x80 | 15 << 3 | 7]) * (1 << 20)],
+    ids=["a line of a million digits", "eight million instructions"],
+)
+def test_a_table_of_lines_that_no_compiler_makes_is_refused_at_once(table):
+    with pytest.raises(Torn, match="a line that is too far away|code that is too long"):
+        lines_of(table, 1)

@@ -9,6 +9,8 @@ from roamlet.diagnose.outside.table import Table
 _DOUBLE = struct.Struct("<d")
 PAIR = struct.Struct("<QQ")
 LONGEST_NAME = 20_000  # characters; a file's path has at most 4096
+LONGEST_DELTA = 36  # bits of the distance between two lines
+MOST_UNITS = 1 << 22  # instructions of a code object, with their caches
 LONGEST_VALUE = 60  # characters of a local variable that are shown
 LONGEST_NUMBER = 400  # digits of an int in memory
 MOST_LOCALS = 400
@@ -333,7 +335,10 @@ def _short(value: "str | bytes") -> "str | bytes":
 
 
 def lines_of(table: bytes, line: int) -> dict[int, int | None]:
-    """The line of each code unit, None for those that have none, by a table as CPython's Objects/locations.md describes it."""
+    """The line of each code unit, None for those that have none, by a table as CPython's Objects/locations.md describes it.
+
+    Raises Torn for one that no compiler makes.
+    """
     lines: dict[int, int | None] = {}
     at, unit, end = 0, 0, len(table)
     while at < end:
@@ -345,6 +350,8 @@ def lines_of(table: bytes, line: int) -> dict[int, int | None]:
             while at < end:
                 byte = table[at]
                 at += 1
+                if shift > LONGEST_DELTA:
+                    raise Torn("a line that is too far away")
                 delta |= (byte & 63) << shift
                 shift += 6
                 if not byte & 64:
@@ -357,4 +364,6 @@ def lines_of(table: bytes, line: int) -> dict[int, int | None]:
         for _ in range(count):
             lines[unit] = None if kind == 15 else line
             unit += 1
+        if unit > MOST_UNITS:
+            raise Torn("code that is too long")
     return lines
