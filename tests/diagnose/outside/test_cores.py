@@ -164,3 +164,11 @@ def test_a_core_file_of_the_kernel(started, tmp_path):
     assert process.pid == running.pid
     assert {thread.scheduler is not None for thread in process.threads} == {True}
     assert all(tasklet.state in model.STATES for _, tasklet in process.tasklets())
+
+
+def test_a_pipe_that_a_core_file_names_is_not_waited_for(core, tmp_path):
+    _, path = core
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert refusal(str(pipe)) == f"{pipe} cannot be read, or is empty"
+    assert "cannot be read, or is empty: give the Python" in refusal(path, str(pipe))

@@ -3,6 +3,7 @@
 import bisect
 import mmap
 import os
+import stat
 import struct
 from collections.abc import Callable
 from typing import NamedTuple
@@ -147,7 +148,10 @@ class CoreSource(Source):
         """The file's bytes; None when it cannot be read. Kept: a core file names few files."""
         if path not in self._files:
             try:
-                with open(path, "rb") as file:
+                # The names come from the core file: one may be of a pipe, which would be waited for, or of a device.
+                if not stat.S_ISREG(os.stat(path).st_mode):
+                    raise ValueError
+                with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
                     self._files[path] = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
             except (OSError, ValueError):
                 self._files[path] = None
