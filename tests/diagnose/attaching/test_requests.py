@@ -272,7 +272,12 @@ def test_a_socket_that_lies_in_another_place_is_said_to_be_out_of_reach(prepared
 
 
 @pytest.mark.parametrize(
-    "line", [b"\xff\n", b"[]\n", b"{}\n", b'{"heard": 1}\n{"began": 1}\n{"parts": [-1], "forks": 0}\n', b"x" * 100_000]
+    "line",
+    [
+        *(b"\xff\n", b"[]\n", b"{}\n", b"x" * 100_000, b"[" * 60_000 + b"\n"),
+        b'{"heard": 1}\n{"began": 1}\n{"parts": [-1], "forks": 0}\n',
+        b'{"heard": 1}\n{"began": 1}\n{"parts": [1e999], "forks": 0}\n',
+    ],
 )
 def test_a_process_that_answers_with_garbage(monkeypatch, line):
     ours, theirs = socket.socketpair()

@@ -65,7 +65,7 @@ def ask(pid, seconds, events, hold, began=None):
             text = "process %d has stopped to answer in the middle: `roamlet stacks %d` shows what it does" % (pid, pid)
         except (OSError, _Ended):
             text = "process %d has ended meanwhile, or has become another program: there is no trace" % pid
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, OverflowError):
             text = "process %d has given an answer that makes no sense" % pid
         raise RuntimeError(text)
     finally:
@@ -88,7 +88,10 @@ class _Buffered:
                 raise ValueError
             self._more(max(0.01, until - _now()))
         line, _, self._data = self._data.partition(b"\n")
-        return json.loads(line.decode("utf-8"))
+        try:
+            return json.loads(line.decode("utf-8"))
+        except RuntimeError:  # lists in lists: no answer
+            return []
 
     def take(self, size):
         pieces, missing = [self._data[:size]], size - len(self._data)
