@@ -260,3 +260,17 @@ def test_an_interrupt_ends_the_commands(tmp_path):
         process.send_signal(signal.SIGINT)
         assert process.wait(LIMIT) == 130
     assert all(gone(pid, seconds=LIMIT) for pid in pids)
+
+
+def test_a_reader_that_ends_ends_the_commands_without_a_word(tmp_path):
+    loop = "echo $$; while sleep 0.05; do echo more; done"
+    command = [sys.executable, "-m", "roamlet", "run", "--local", "2", "-c", loop]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        pids = {}
+        while len(pids) < 2:
+            host, _, pid = process.stdout.readline().rpartition(" ")
+            if pid.strip().isdigit():
+                pids[host] = int(pid)
+        process.stdout.close()
+        assert (process.wait(LIMIT), process.stderr.read()) == (1, "")
+    assert all(gone(pid, seconds=LIMIT) for pid in pids.values())

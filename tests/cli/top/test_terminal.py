@@ -200,6 +200,15 @@ def test_json_once_and_a_line_for_each_look(started, capsys):  # noqa: F811
         assert process.stderr.read() == ""
 
 
+def test_a_reader_that_ends_ends_json_without_a_word(started):  # noqa: F811
+    running = started("blocked", "10")
+    words = [*TOP, "--json", "--interval", "0.1", str(running.pid)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        assert (process.wait(person.LIMIT), process.stderr.read()) == (1, "")
+
+
 def test_processes_that_are_not_there(capsys):
     with subprocess.Popen(["sleep", "0"]) as gone:
         gone.wait()

@@ -101,6 +101,7 @@ def copy(
 
     out = out or sys.stdout
     progress = Progress(len(targets), sys.stderr, size=size)
+    lines = Lines(progress)
     with hops(options, inventory) as way:
 
         def work(target: Host) -> "remote.Transferred":
@@ -109,7 +110,7 @@ def copy(
 
             settings = _settings_of(options)
             try:
-                with progress.through(target.name, way.opened(target, Lines(progress))) as context:
+                with progress.through(target.name, way.opened(target, lines)) as context:
                     limit = timeout(options.timeout)
                     try:
                         with limit:
@@ -125,7 +126,8 @@ def copy(
             finally:
                 del told  # its traceback holds this frame
 
-        return carry_out(targets, work, out, Style(_shown, _fields, as_json=options.json), options.at_once, progress)
+        style = Style(_shown, _fields, as_json=options.json)
+        return carry_out(targets, work, out, style, options.at_once, progress, lines)
 
 
 def _told(error: OSError) -> OSError:

@@ -107,13 +107,14 @@ def run(options: argparse.Namespace, connect: Connect | None = None, out: IO[str
     style = Style(shown, lambda value: {"value": value}, as_json=options.json, group=options.group)
     progress = Progress(len(targets), sys.stderr)
     with hops(options, inventory) as way:
-        opened: Connect = connect or partial(way.opened, output=Lines(progress))
+        lines = Lines(progress)
+        opened: Connect = connect or partial(way.opened, output=lines)
 
         def work(target: Host) -> Any:
             with progress.through(target.name, opened(target)) as context:
                 return context.call(function, args, timeout=options.timeout)
 
-        return carry_out(targets, work, out, style, options.at_once, progress)
+        return carry_out(targets, work, out, style, options.at_once, progress, lines)
 
 
 def _targets(options: argparse.Namespace, inventory: Inventory) -> list[Host]:
@@ -202,10 +203,11 @@ def _run_program(options: argparse.Namespace, targets: Sequence[Host], way: Hops
         each=False,
     )
     progress = Progress(len(targets), sys.stderr)
+    lines = Lines(progress, out)
 
     def work(target: Host) -> Printed:
         printed = Printed()
-        output: OutputFunction = printed if kept else Lines(progress, out)
+        output: OutputFunction = printed if kept else lines
         with progress.through(target.name, way.opened(target, output)) as context:
             status = start(context)
         printed.check()
@@ -213,7 +215,7 @@ def _run_program(options: argparse.Namespace, targets: Sequence[Host], way: Hops
             raise Unsuccessful(_ended(status), printed.lines(), {"status": status, **_fields(printed)})
         return printed
 
-    return carry_out(targets, work, out, style, options.at_once, progress)
+    return carry_out(targets, work, out, style, options.at_once, progress, lines)
 
 
 def _fields(printed: Printed) -> dict[str, Any]:

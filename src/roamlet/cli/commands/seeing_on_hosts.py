@@ -23,6 +23,7 @@ def see_on_hosts(options: argparse.Namespace, render: Render, out: IO[str]) -> i
     targets = targets_of(words, options, inventory)
     look, sources = travelling.function(), travelling.sources()
     progress = Progress(len(targets), sys.stderr)
+    lines = Lines(progress)
     failed = False
 
     def text(found: list[dict[str, Any]]) -> str:
@@ -42,10 +43,10 @@ def see_on_hosts(options: argparse.Namespace, render: Render, out: IO[str]) -> i
 
         def work(target: Host) -> Any:
             nonlocal failed
-            with progress.through(target.name, way.opened(target, Lines(progress))) as context:
+            with progress.through(target.name, way.opened(target, lines)) as context:
                 found = context.call(look, (sources, request), timeout=options.timeout)
             failed = failed or not found or any("error" in each for each in found)
             return found
 
-        status = carry_out(targets, work, out, style, options.at_once, progress)
+        status = carry_out(targets, work, out, style, options.at_once, progress, lines)
     return status or (FAILED if failed else 0)

@@ -155,13 +155,24 @@ def _print(options: argparse.Namespace, board: "Board", looks: "Looks") -> None:
     """Print what is found: with --json each look, or the last of two; else a table for each process after two."""
     from roamlet import scope
 
+    lost = False
+
     def told(changed: "list[Key]") -> None:
+        nonlocal lost
         if options.json and not options.once:
-            _print_json(board, changed)
+            try:
+                _print_json(board, changed)
+            except (
+                BrokenPipeError
+            ):  # of a host it would be noted as that host's error; of this machine it would come in a group
+                lost = True
+                lookers.cancel()
 
     with scope() as lookers:
         for look in looks:
             lookers.spawn(look, (told, 2 if options.once or not options.json else None))
+    if lost:
+        raise BrokenPipeError
     if options.json:
         if options.once:
             _print_json(board, list(board.seen))

@@ -26,17 +26,33 @@ PLACE = re.compile(r'File "(?:roamlet:)?([^"]+)", line (\d+), in (\S+)')
 class Lines:
     """Prints the output of targets, line by line with the host in front, and removes the line of progress meanwhile.
 
-    `stdout` is where the standard output of targets goes; what they write to standard error goes to this process's.
+    `stdout` is where the standard output of targets goes; what they write to standard error goes to this process's. `lost` is set
+    when the reader of one of the two has ended, `| head` for example: from then on lines are dropped. Called in any thread.
     """
 
     def __init__(self, progress: Progress, stdout: IO[str] | None = None) -> None:
+        # Inside: as in carry_out.
+        from roamlet.sync import Event
+
         self._progress = progress
         self._stdout = stdout or sys.stderr
+        self.lost = Event()
 
     def __call__(self, context: str, stream: str, line: str) -> None:
+        if self.lost.is_set():
+            return
         self._progress.wipe()
-        print_escaped(f"{context}: {line}", sys.stderr if stream == "stderr" else self._stdout)
+        try:
+            print_escaped(f"{context}: {line}", sys.stderr if stream == "stderr" else self._stdout)
+        except BrokenPipeError:  # no caller would get it
+            self.lost.set()
+            return
         self._progress.show()
+
+    def raise_when_lost(self) -> None:
+        """Block this tasklet until `lost` is set, then raise BrokenPipeError."""
+        self.lost.wait()
+        raise BrokenPipeError
 
 
 @dataclass(frozen=True)
@@ -60,18 +76,21 @@ def carry_out(
     style: Style,
     at_once: int,
     progress: Progress,
+    lines: Lines | None = None,
 ) -> int:
     """Do work(host) for every target, `at_once` at a time, print the outcomes, and return the exit code.
 
-    Blocks until all are done.
+    Blocks until all are done, or raises BrokenPipeError as soon as the reader of what `lines` prints has ended.
     """
     # Inside: loading the core and the remote layer takes longer than all of `roamlet --help`.
+    from roamlet import tasklet
     from roamlet.cli.output.fan_out import fan_out
     from roamlet.remote import ConnectError
 
     width = max(len(target.name) for target in targets)
     outcomes: list[Outcome[Host, Any]] = []
     failures = out if style.each else sys.stderr
+    watcher = tasklet(lines.raise_when_lost)() if lines is not None else None  # what it raises, this tasklet gets
     try:
         for outcome in fan_out(targets, work, at_once=at_once):
             if outcome.error is not None or style.group:
@@ -84,6 +103,8 @@ def carry_out(
                     print_escaped(_line(outcome, width, style), out if outcome.error is None else failures)
                 progress.show()
     finally:
+        if watcher is not None and watcher.alive:
+            watcher.kill()
         progress.wipe()
     failed = [outcome for outcome in outcomes if outcome.error is not None]
     if not style.as_json:
