@@ -146,7 +146,7 @@ def _start(
                     "MaxSessions 300",
                     "LogLevel INFO",
                     "SetEnv SHLVL=1",  # else bash takes itself for the first shell and reads the user's ~/.bashrc
-                    "KexAlgorithms curve25519-sha256",  # the default takes the client 0.1 s of a processor
+                    "KexAlgorithms curve25519-sha256,curve25519-sha256@libssh.org",  # the default takes a client 0.1 s
                 ]
             )
             + "\n"
