@@ -1,6 +1,7 @@
 """Take the figures: a busy process with many tasklets, in turns with and without `roamlet top` beside it."""
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -8,7 +9,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from ..workers import ROOT, Worker
@@ -45,7 +48,7 @@ def _of(count: int, seconds: float, settings: Settings) -> dict[str, Any]:
     alone, watched, stops, shares, longest = [], [], list[float](), list[float](), 0.0
     with Worker("bench.seeing.worker") as worker:
         pid = worker.ask("begin", count=count)
-        listed = [_listed(pid) for _ in range(settings.listings)]  # it waits for what it is asked
+        listed = _listed(pid, settings.listings)  # it waits for what it is asked
         worker.ask("turn", seconds=min(seconds, 1.0))
         for _ in range(settings.rounds):
             alone.append(worker.ask("turn", seconds=seconds)["per_s"])
@@ -69,11 +72,18 @@ def _of(count: int, seconds: float, settings: Settings) -> dict[str, Any]:
     }
 
 
-def _listed(pid: int) -> float:
-    """Seconds of `roamlet ps` as a whole, of a process that is idle."""
-    began = time.perf_counter()
-    subprocess.run([sys.executable, "-m", "roamlet", "ps", str(pid)], stdout=subprocess.DEVNULL, check=True, cwd=ROOT)
-    return time.perf_counter() - began
+def _listed(pid: int, times: int) -> list[float]:
+    """Seconds of `roamlet ps` as a whole, of a process that is idle. As where it is installed, its modules were compiled before."""
+    found = []
+    with TemporaryDirectory() as compiled:
+        environment = {**os.environ, "PYTHONPYCACHEPREFIX": compiled}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        words = [str(Path(sys.executable).with_name("roamlet")), "ps", str(pid)]
+        for _ in range(times + 1):
+            began = time.perf_counter()
+            subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True, env=environment)
+            found.append(time.perf_counter() - began)
+    return found[1:]
 
 
 @contextmanager

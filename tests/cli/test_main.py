@@ -103,3 +103,46 @@ def test_a_word_that_argparse_takes_is_no_unknown_option(word, capsys):
 def test_behind_two_dashes_every_word_is_an_argument(capsys):
     assert main(["run", "--local", "0", "os:listdir", "--", "--no-such"]) == 64
     assert "--local 0" in capsys.readouterr().err
+
+
+def after_command(words, then):
+    """What a process prints that has carried out a command line as the script does, and then runs this program."""
+    program = f"import sys; sys.argv = ['roamlet', *{words!r}]; import roamlet_command; roamlet_command.main(); {then}"
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+
+
+def test_a_command_loads_no_tasklets_that_needs_none():
+    heavy = (
+        "roamlet.core",
+        "roamlet.io",
+        "roamlet.remote",
+        "roamlet.cli.reaching.options",
+        "tomllib",
+        "importlib.metadata",
+    )
+    heavy = (*heavy, "roamlet.cli.commands.run")
+    said = after_command(["ps", "1"], f"print([name for name in {heavy!r} if name in sys.modules])")
+    assert said == "[]\n"
+
+
+def test_the_package_is_loaded_when_the_first_of_its_names_is_asked_for():
+    then = "import roamlet; print(callable(roamlet.schedule), '__getattr__' in vars(roamlet)); import roamlet.remote"
+    assert after_command(["ps", "1"], then) == "True False\n"
+    assert after_command(["ps", "1"], "from roamlet import channel; print(channel.__name__)") == "channel\n"
+
+
+def test_a_package_that_was_not_loaded_to_its_end_is_loaded_anew():
+    then = """
+import roamlet.core
+class Interrupts:
+    def find_spec(self, name, *rest):
+        if name == 'roamlet.sync._scope': raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupts())
+try:
+    roamlet.scope
+except KeyboardInterrupt:
+    del sys.meta_path[0]
+print(roamlet.scope.__name__)"""
+    assert after_command(["ps", "1"], then) == "scope\n"

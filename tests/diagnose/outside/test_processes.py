@@ -12,7 +12,7 @@ import pytest
 from roamlet.core import backend
 from roamlet.diagnose import model, render
 from roamlet.diagnose.attaching import asking
-from roamlet.diagnose.outside import CannotRead, read_process, reading
+from roamlet.diagnose.outside import CannotRead, cycles, read_process, reading
 from roamlet.diagnose.outside.following import Followed
 from roamlet.diagnose.outside.system.finding import find_processes
 from roamlet.diagnose.outside.system.memory import explained
@@ -170,6 +170,17 @@ def test_a_thread_that_was_in_the_kernel_goes_on_when_it_comes_back(started):
         time.sleep(0.001)
     assert "t" not in states()
     read_process(running.pid)
+
+
+@frames_seen
+def test_what_could_end_a_wait_is_found_once_for_all_that_wait_alike(started, monkeypatch):
+    running = started("blocked", "300")
+    running.sleeps()
+    asked = []
+    alike = cycles._waits_alike
+    monkeypatch.setattr(cycles, "_waits_alike", lambda other, wait: asked.append(other) or alike(other, wait))
+    assert len(named(read_process(running.pid), "outer")) == 300
+    assert 300 <= len(asked) <= 301
 
 
 def test_an_idle_process_is_never_stopped(started, monkeypatch):
