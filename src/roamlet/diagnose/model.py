@@ -6,6 +6,7 @@ list. No field refers to an object of the process. Standard library alone: targe
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import Any, TypeVar, get_args, get_origin
 
 LARGEST = 1 << 256  # of the numbers that are taken from others
@@ -285,9 +286,9 @@ class Process:
         Equal stacks are listed once, in "stacks"; "frames" is the number of a stack in that list.
         """
         stacks: dict[Stack, int] = {}
-        made = _to_plain(self, stacks)
+        made = _to_plain(self, stacks, {})
         made["format"] = FORMAT
-        made["stacks"] = [[_to_plain(frame, stacks) for frame in stack] for stack in stacks]
+        made["stacks"] = [[_to_plain(frame, stacks, {}) for frame in stack] for stack in stacks]
         return made
 
     @classmethod
@@ -318,24 +319,45 @@ _NAMES: dict[type, dict[str, Any]] = {
     kind: {each.name: each.type for each in fields(kind)}
     for kind in (Process, Thread, Scheduler, Tasklet, Wait, Waker, Frame, Task, Context, Call, Cycle, Step)
 }
+_VALUES = {kind: (tuple(names), attrgetter(*names)) for kind, names in _NAMES.items()}
+# The fields whose values are not as JSON has them.
+_SEVERAL = {
+    kind: [
+        name
+        for name, declared in names.items()
+        if name in (*_PARTS.get(kind, ()), "frames", "locals") or get_origin(declared) in (list, tuple)
+    ]
+    for kind, names in _NAMES.items()
+}
 T = TypeVar("T")
 
 
-def _to_plain(value: Any, stacks: dict[Stack, int]) -> dict[str, Any]:
-    """An object of this file as a dictionary. Each "frames" becomes the number of its stack, which `stacks` collects."""
-    made: dict[str, Any] = {}
-    parts = _PARTS.get(type(value), {})
-    for name in _NAMES[type(value)]:
-        part = getattr(value, name)
-        if name == "frames":
+def _to_plain(value: Any, stacks: dict[Stack, int], known: dict[int, dict[str, Any]]) -> dict[str, Any]:
+    """An object of this file as a dictionary. Each "frames" becomes the number of its stack, which `stacks` collects.
+
+    `known`: the waits that were met, by their identity; a hundred thousand tasklets may share one.
+    """
+    kind = type(value)
+    names, values = _VALUES[kind]
+    made = dict(zip(names, values(value), strict=True))
+    parts = _PARTS.get(kind, {})
+    for name in _SEVERAL[kind]:
+        part = made[name]
+        if not part and name != "frames":
+            made[name] = None if part is None else []
+        elif name == "frames":
             made[name] = stacks.setdefault(part, len(stacks))
-        elif part is not None and name in parts:
+        elif name == "wait":
+            if id(part) not in known:
+                known[id(part)] = _to_plain(part, stacks, known)
+            made[name] = known[id(part)]
+        elif name in parts:
             several = isinstance(part, list | tuple)
-            made[name] = [_to_plain(each, stacks) for each in part] if several else _to_plain(part, stacks)
-        else:
             made[name] = (
-                [list(e) if isinstance(e, tuple) else e for e in part] if isinstance(part, list | tuple) else part
+                [_to_plain(each, stacks, known) for each in part] if several else _to_plain(part, stacks, known)
             )
+        else:
+            made[name] = [list(each) if isinstance(each, tuple) else each for each in part]
     return made
 
 

@@ -4,7 +4,7 @@ import argparse
 from typing import TYPE_CHECKING, NamedTuple
 
 from roamlet.cli._errors import UsageError
-from roamlet.cli.commands.seeing import add_process, see
+from roamlet.cli.commands.seeing import add_process, check_look, host_and_pid, see
 
 if TYPE_CHECKING:
     from roamlet.diagnose.model import Process
@@ -107,4 +107,10 @@ def ps(options: argparse.Namespace) -> int:
         except LookupError as error:
             raise UsageError(f"--tasklet {options.tasklet}: {error.args[0] if error.args else error}") from None
 
+    check_look(options)
+    if options.hosts is not None or host_and_pid(options)[0] is not None:
+        # Inside: what opens contexts is loaded where some are opened.
+        from roamlet.cli.commands.seeing_on_hosts import see_on_hosts
+
+        return see_on_hosts(options, text)
     return see(options, text)

@@ -80,14 +80,8 @@ def say_not_read(options: argparse.Namespace, what: str, why: str) -> int:
 
 
 def see(options: argparse.Namespace, render: Render, out: IO[str] | None = None) -> int:
-    """Look at what the options name, write it by `render`, and return the exit code. Raises UsageError."""
+    """Look at what checked options name on this machine, write it by `render`, and return the exit code. Raises UsageError."""
     out = out or sys.stdout
-    _check(options)
-    if options.hosts is not None or (options.process or "").count(":"):
-        # Inside: what opens contexts is loaded where some are opened.
-        from roamlet.cli.commands.seeing_on_hosts import see_on_hosts
-
-        return see_on_hosts(options, render, out)
     if options.core is None:
         check_machine()
     # Inside: loading what reads takes longer than all of `roamlet --help`.
@@ -123,7 +117,8 @@ def _one(
     return 0
 
 
-def _check(options: argparse.Namespace) -> None:
+def check_look(options: argparse.Namespace) -> None:
+    """Raise UsageError for what names nothing that one look could be at."""
     if options.core is not None and (options.process is not None or options.name is not None):
         raise UsageError("give one of PID, --core and --name")
     if options.exe is not None and options.core is None:

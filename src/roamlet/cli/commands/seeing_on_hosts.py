@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from typing import IO, Any
+from typing import Any
 
 from roamlet.cli._errors import FAILED
 from roamlet.cli.commands.seeing import Render, host_and_pid
@@ -14,8 +14,9 @@ from roamlet.diagnose.model import Process
 from roamlet.diagnose.outside import travelling
 
 
-def see_on_hosts(options: argparse.Namespace, render: Render, out: IO[str]) -> int:
+def see_on_hosts(options: argparse.Namespace, render: Render) -> int:
     """see() for checked options that name hosts. Raises UsageError."""
+    out = sys.stdout
     host, pid = host_and_pid(options)
     request: dict[str, Any] = {"pid": pid, "name": options.name, "locals": options.locals}
     words = options.hosts if host is None else [host]
