@@ -91,9 +91,10 @@ def pytest_sessionstart() -> None:
     mark_service_signal(
         signal.SIGALRM
     )  # pytest-timeout's handler ends a test that hangs; it wakes nobody in a deadlock
-    # Whoever starts us in the background of a shell has SIGINT ignored, and our children would inherit that.
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Whoever starts us in the background of a shell has these ignored, and our children would inherit that.
+    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 @pytest.fixture(autouse=True, scope="session")
