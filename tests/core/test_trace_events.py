@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 import threading
 import time
 
@@ -324,3 +325,32 @@ def test_switching_inside_a_trace_works_under_a_watchdog():
 def test_what_is_no_recording_is_refused(raw):
     with pytest.raises(ValueError, match=r"no recording|cut off"):
         from_core(raw, "context", 1)
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="the collector runs between instructions")
+def test_no_finalizer_can_end_a_trace_while_its_rings_are_gone_through():
+    inside, collected = False, []
+    _core.trace_start(INTERNAL, 16)
+    free = (
+        [(n, n, n) for n in range(5000)],
+        [[] for _ in range(500)],
+    )  # what is made from now on is asked of the collector
+    before = gc.get_threshold()
+    gc.callbacks.append(lambda phase, info: collected.append(inside))
+    gc.enable()
+    try:
+        for more in range(8):
+            gc.set_threshold(gc.get_count()[0] + more)
+            inside = True
+            held = _core.trace_held(-1)
+            inside = False
+            assert len(held) == 1
+            gc.set_threshold(*before)
+    finally:
+        gc.disable()
+        gc.set_threshold(*before)
+        gc.callbacks.pop()
+        _core.trace_stop()
+        del free
+    assert collected
+    assert not any(collected)

@@ -179,12 +179,16 @@ core_trace_held(PyObject *Py_UNUSED(module), PyObject *limit)
 {
     PyObject *list;
     int64_t now = monotonic_ns(), longest = PyLong_AsLongLong(limit);
+    int collects;
     if (longest == -1 && PyErr_Occurred())
         return NULL;
+    collects = PyGC_Disable(); /* a finalizer, or a thread that runs meanwhile, could end the trace and free the rings */
     list = PyList_New(0);
     for (TraceRing *ring = trace.rings; list != NULL && ring != NULL; ring = ring->next)
         if (!ring->ended && ring->running != 0 && now - ring->since > longest)
             list_append_new(&list, Py_BuildValue("(kkL)", ring->thread, (unsigned long)ring->running, (long long)ring->since));
+    if (collects)
+        PyGC_Enable();
     return list;
 }
 
