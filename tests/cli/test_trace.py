@@ -1,6 +1,7 @@
 """`roamlet trace`: a program is run as Python would, and what it did is written."""
 
 import json
+import os
 import sys
 
 import pytest
@@ -157,6 +158,15 @@ def test_what_cannot_be_done_is_said_before_anything_runs(trace, program, tmp_pa
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="there is no /dev/full")
+def test_a_pipe_is_not_waited_for(trace, program, tmp_path):
+    os.mkfifo(tmp_path / "pipe.json")
+    done = trace("-o", "pipe.json", program(WORKS))
+    assert (done.returncode, done.stdout) == (64, "")
+    assert (
+        done.stderr == "roamlet trace: pipe.json cannot be written: this is a pipe, and a trace is written to a file\n"
+    )
+
+
 def test_a_trace_that_can_no_longer_be_written(trace, program, tmp_path):
     (tmp_path / "full.json").symlink_to("/dev/full")
     done = trace("-q", "-o", "full.json", program(WORKS), "x")

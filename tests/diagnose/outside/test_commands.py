@@ -119,6 +119,14 @@ def test_processes_by_name_and_those_that_cannot_be_read(started, capsys):
         ),
         (["stacks"], "name a process: roamlet stacks PID; `roamlet ps` lists those that use roamlet"),
         (
+            ["stacks", "--tasklet", "0x10", "--name", "x"],
+            "--tasklet N is of one process: give its PID too, or --core FILE",
+        ),
+        (
+            ["stacks", "--tasklet", "0x10", "--json", "1"],
+            "--tasklet is for text: --json has all tasklets, each with its id",
+        ),
+        (
             ["stacks", "--tasklet", "x", "1"],
             "--tasklet x: give its number as `roamlet ps` shows it, for example 0x7f1234567890",
         ),

@@ -93,6 +93,10 @@ def ps(options: argparse.Namespace) -> int:
         raise UsageError(
             f"--tasklet {options.tasklet}: give its number as `roamlet ps` shows it, for example 0x7f1234567890"
         ) from None
+    if tasklet is not None and options.process is None and options.core is None:
+        raise UsageError("--tasklet N is of one process: give its PID too, or --core FILE")
+    if tasklet is not None and options.json:
+        raise UsageError("--tasklet is for text: --json has all tasklets, each with its id")
 
     def text(process: "Process", width: int | None) -> str:
         # Inside: loading it takes longer than all of `roamlet --help`.

@@ -1,8 +1,10 @@
 """Traces as files and as text: the form of a file is that of its name."""
 
+import errno
 import gzip
 import io
 import os
+import stat
 from typing import TextIO
 
 from roamlet._escapes import print_escaped
@@ -24,8 +26,13 @@ def form_of(path: str | os.PathLike[str]) -> str:
 
 
 def try_to_write(path: str) -> None:
-    """Raise OSError if `path` cannot be opened for writing. Leaves what is there; a file made for this is removed again."""
+    """Raise OSError if `path` cannot be opened for writing. Leaves what is there; a file made for this is removed again.
+
+    A pipe is refused: whatever reads it would see its end here, and the trace would wait for a reader for ever.
+    """
     existed = os.path.lexists(path)
+    if os.path.exists(path) and stat.S_ISFIFO(os.stat(path).st_mode):
+        raise OSError(errno.ESPIPE, "this is a pipe, and a trace is written to a file", path)
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666))
     if not existed:
         os.unlink(path)
