@@ -90,6 +90,24 @@ def test_no_row_and_no_branch_is_wider_than_the_terminal(width):
             assert "server.py:34" in text
 
 
+def test_a_narrow_terminal_has_waits_and_places_below_their_rows():
+    text = render.table(process(*workers(3)), width=60)
+    assert "WAITS FOR" not in text and " AT" not in text
+    row = next(n for n, line in enumerate(text.splitlines()) if "worker" in line)
+    assert [line.strip() for line in text.splitlines()[row + 1 : row + 3]] == [
+        "waits for receive on channel 0x50",
+        f"in {render.place(WORK[0])}",
+    ]
+
+
+def test_a_narrow_terminal_keeps_what_a_thread_does():
+    found = process(*workers(3))
+    found.threads[0].native_id, found.threads[0].state = 4711, "sleeping"
+    for text in (render.table(found, width=50), render.tree(found, width=50)):
+        assert "thread MainThread (4711): sleeping, " in text
+    assert f"{found.threads[0].id:#x}" in render.table(found, width=200)
+
+
 def test_the_tree_has_children_below_the_owner_of_their_scope():
     parent = Tasklet(0x3000, "parent", BLOCKED, wait=Wait("join"), frames=WORK)
     children = workers(2)

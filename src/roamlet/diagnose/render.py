@@ -1,9 +1,9 @@
 """A model.Process as text: a table like that of ps, a tree like that of pstree, stacks with equal ones grouped and counted, JSON.
 
 Pure: nothing is looked up. Tasklets that differ in nothing but their object are one row with a count, unless `each` is set; cycles
-of waiting come first in every text. `width` is that of the terminal in columns, None for no limit: rows of a table and branches
-of a tree that are longer are cut, other lines are not. Names that come from the process are shown so that a terminal obeys
-nothing in them.
+of waiting come first in every text. `width` is that of the terminal in columns, None for no limit. Where rows of a table are
+longer, what the tasklet waits for and where it is come on lines of their own. Lines of a table and branches of a tree that are
+longer still are cut, other lines are not. Names that come from the process are shown so that a terminal obeys nothing in them.
 """
 
 import json
@@ -42,11 +42,10 @@ def table(process: Process, *, width: int | None = None, each: bool = False) -> 
 
 def tree(process: Process, *, width: int | None = None, each: bool = False) -> str:
     """Threads, below each its tasklets, below those what was spawned in their scopes, and asyncio's tasks; contexts with calls."""
-    lines = _tree(process, each)
     if width is None:
-        return _text(process, lines)
+        return _text(process, _tree(process, each))
     limit = max(width, NARROWEST)
-    return _text(process, (shortened(safe(line), limit) for line in lines))
+    return _text(process, (shortened(safe(line), limit) for line in _tree(process, each, limit)))
 
 
 def stacks(process: Process, *, each: bool = False, tasklet: int | None = None) -> str:
@@ -232,12 +231,22 @@ def _held_up(process: Process) -> Iterator[str]:
             yield f"HELD UP: a call in C sleeps with the GIL, and no Python code of the process runs until it ends{where}"
 
 
-def _thread_line(thread: Thread) -> str:
+def _thread_line(thread: Thread, width: int | None = None) -> str:
+    """Which thread, and what it does. In fewer columns than that needs, its state is kept: its number in memory goes first, then
+    the end of the line.
+    """
     words = [f"thread {thread.name or 'without a name'}"]
     words.append(f"({', '.join(_ids(thread))})")
     if thread.service:
         words.append("of roamlet's own")
-    return " ".join(words) + ": " + ", ".join(_doing(thread))
+    doing = ", ".join(_doing(thread))
+    text = safe(" ".join(words) + ": " + doing)
+    if width is None or len(text) <= width:
+        return text
+    if thread.native_id is not None:
+        words[1] = f"({thread.native_id})"
+    text = safe(" ".join(words) + ": " + doing)
+    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def _ids(thread: Thread) -> Iterator[str]:
@@ -336,7 +345,11 @@ def _common_wait(tasklets: Sequence[Tasklet]) -> str:
 COLUMNS = ("TASKLET", "COUNT", "NAME", "STATE", "FOR", "WAITS FOR", "AT")
 _RIGHT = {1, 4}
 _NAME, _WAITS, _AT = 2, 5, 6
-_ELASTIC = (_AT, _WAITS, _NAME)  # cut in this order where the terminal is too narrow
+_BELOW = {
+    _WAITS: "waits for ",
+    _AT: "in ",
+}  # what has a line of its own below the row, where the terminal is too narrow
+_INDENT = " " * 6  # of such a line
 
 
 def _table(process: Process, width: int | None, each: bool) -> Iterator[str]:
@@ -346,15 +359,21 @@ def _table(process: Process, width: int | None, each: bool) -> Iterator[str]:
     ]
     folder = process.folder
     cells = [[(tasklets, _cells(tasklets, folder)) for tasklets in rows] for _, rows in blocks]
-    widths = _widths([row for rows in cells for _, row in rows], width)
     limit = None if width is None else max(width, NARROWEST)
+    widths, below = _widths([(tasklets[0], row) for rows in cells for tasklets, row in rows], folder, limit)
     for (thread, _), rows in zip(blocks, cells, strict=True):
         yield ""
-        line = safe(_thread_line(thread))
-        yield line if limit is None else shortened(line, limit)
-        table_rows = [(*row[:_AT], place_of(tasklets[0], folder, widths[_AT])) for tasklets, row in rows]
-        for row in [COLUMNS, *table_rows] if rows else ():
-            yield _row(row, widths)[:limit]
+        yield _thread_line(thread, limit)
+        if rows:
+            yield _row(COLUMNS, widths)[:limit]
+        for tasklets, row in rows:
+            at = row[_AT] if _AT in below else place_of(tasklets[0], folder, widths[_AT])
+            yield _row((*row[:_AT], at), widths)[:limit]
+            for index in below:
+                if row[index] and limit is not None:
+                    room = limit - len(_INDENT) - len(_BELOW[index])
+                    text = place_of(tasklets[0], folder, room) if index == _AT else shortened(safe(row[index]), room)
+                    yield f"{_INDENT}{_BELOW[index]}{shortened(safe(text), room)}"
         if not rows and thread.frames:
             yield f"  in {place(thread.frames[0])}"
     names = _names(process)
@@ -370,23 +389,42 @@ def _cells(tasklets: Sequence[Tasklet], folder: str) -> tuple[str, ...]:
     return (f"{first.id:#x}", count, first.name, _state(first), since, _common_wait(tasklets), place_of(first, folder))
 
 
-def _widths(rows: list[tuple[str, ...]], width: int | None) -> list[int]:
-    """The width of each column: 0 for one without content."""
+def _widths(
+    rows: list[tuple[Tasklet, tuple[str, ...]]], folder: str, limit: int | None
+) -> tuple[list[int], tuple[int, ...]]:
+    """The width of each column, 0 for one that has no content or goes below its row; and the columns that go there.
+
+    A place is shown without the folders of its file before a column goes below. `rows`: the first tasklet of each, and its cells.
+    """
     widths = []
     for index, title in enumerate(COLUMNS):
-        longest = max((len(safe(row[index])) for row in rows), default=0)
+        longest = max((len(safe(row[index])) for _, row in rows), default=0)
         widths.append(max(longest, len(title)) if longest else 0)
-    if width is not None:
-        width = max(width, NARROWEST)
-        spare = width - sum(widths) - 2 * sum(1 for w in widths if w)
-        for index, least in [
-            *((index, width // 4) for index in _ELASTIC),
-            *((index, SHORTEST) for index in _ELASTIC[::-1]),
-        ]:
-            cut = max(0, min(-spare, widths[index] - max(least, SHORTEST)))
-            widths[index] -= cut
-            spare += cut
-    return widths
+    if limit is None:
+        return widths, ()
+    over = _wide(widths) - limit
+    if over > 0:
+        shortest = max((_least(frame) for frame in {of_program(t.frames, folder) for t, _ in rows}), default=0)
+        widths[_AT] = max(widths[_AT] - over, min(shortest, widths[_AT]))
+    below: list[int] = []
+    for index in (_AT, _WAITS):
+        if _wide(widths) > limit and widths[index]:
+            widths[index] = 0
+            below.insert(0, index)
+    widths[_NAME] = max(widths[_NAME] - max(_wide(widths) - limit, 0), min(SHORTEST, widths[_NAME]))
+    return widths, tuple(below)
+
+
+def _least(frame: Frame | None) -> int:
+    """The columns of a place without the folders of its file."""
+    if frame is None:
+        return 0
+    bare = Frame(frame.function, frame.file.rsplit("/", 1)[-1], frame.line)
+    return len(safe(place(bare)))
+
+
+def _wide(widths: list[int]) -> int:
+    return sum(widths) + 2 * sum(1 for width in widths if width)
 
 
 def _row(cells: Sequence[str], widths: list[int]) -> str:
@@ -401,10 +439,11 @@ def _row(cells: Sequence[str], widths: list[int]) -> str:
 # ---- the tree ----
 
 
-def _tree(process: Process, each: bool) -> Iterator[str]:
+def _tree(process: Process, each: bool, limit: int | None = None) -> Iterator[str]:
+    room = None if limit is None else limit - len("├─ ")
     names = _names(process)
     roots: list[tuple[str, list[str]]] = []
-    roots += [(_thread_line(thread), list(_branches(thread, each, process.folder))) for thread in process.threads]
+    roots += [(_thread_line(thread, room), list(_branches(thread, each, process.folder))) for thread in process.threads]
     for context in process.contexts:
         head, *calls = _context_lines(context, names)
         branches = [f"{'├─' if n < len(calls) - 1 else '└─'} {call.strip()}" for n, call in enumerate(calls)]
