@@ -84,3 +84,11 @@ def test_ansibles_local_hosts_are_this_machine(tmp_path):
 def test_what_means_no_host_is_refused(words, message, capsys):
     assert main(["hosts", *words]) == 64
     assert message in capsys.readouterr().err
+
+
+def test_a_file_that_is_no_inventory_is_named_as_the_cause(tmp_path, capsys):
+    (tmp_path / "jobs.py").write_text("jobs, results = channel()\n")
+    assert main(["hosts", "-i", str(tmp_path / "jobs.py")]) == 64
+    assert capsys.readouterr().err == (
+        "roamlet hosts: -i: 'jobs,', a host of the inventory, is no host name. Is that file an inventory?\n"
+    )

@@ -414,6 +414,7 @@ def test_a_script_that_connects_while_it_is_imported_is_refused_by_name(work):
     assert (answer["reason"], answer["type"]) == (protocol.ERROR_IMPORT, "NoCore")
     assert "roamlet.remote.local()" in answer["text"]
     assert "where there is no core of roamlet" in answer["text"]
+    assert "tasklets=True" in answer["text"]
 
 
 def test_hello_names_what_the_target_has(target):

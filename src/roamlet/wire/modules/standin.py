@@ -42,8 +42,8 @@ class Name(_Names):
         if self.__name__ == _REGISTER and len(args) == 1:
             return args[0]
         raise NoCore(
-            "%s() was called in a context, where there is no core of roamlet: tasklets, channels and contexts of one's own "
-            "are for the parent" % self.__name__
+            "%s() was called in a context, where there is no core of roamlet: remote.ssh(host, tasklets=True) opens one that "
+            "has tasklets and channels; contexts are opened by the parent alone" % self.__name__
         )
 
 
