@@ -1,5 +1,6 @@
 """What is traced: run as `program.py NAME`, it prints its PID when it may be asked."""
 
+import ctypes
 import json
 import os
 import re
@@ -60,8 +61,12 @@ def forks():
 
 
 def keeps_the_gil():
-    says()
-    re.match(r"(a+)+$", "a" * 60 + "b")
+    """From before it says so: what it says is written without the GIL being released, and nobody else's request is heard."""
+    pattern, line = re.compile(r"(a+)+$"), json.dumps({"pid": os.getpid()}).encode() + b"\n"
+    write = ctypes.PyDLL(None).write
+    sys.setswitchinterval(1000)
+    write(1, line, len(line))
+    pattern.match("a" * 60 + "b")
 
 
 def ends_when_told():

@@ -104,14 +104,15 @@ def test_there_is_no_such_process():
 def test_a_second_asker_is_refused_and_the_first_has_its_trace(prepared):
     with connected(prepared) as first:
         says(first, seconds=2.0)
-        assert answer(first) == {"heard": prepared}
+        file = first.makefile("rb")  # one for all, for lines that come together
+        assert json.loads(file.readline()) == {"heard": prepared}
         with pytest.raises(
             RuntimeError, match=f"process {prepared} is being traced already, for process {prepared}: one"
         ):
             asking.ask(prepared, 0.1, EVENTS, HOLD)
-        with first.makefile("rb") as file:
-            lines = [json.loads(file.readline()) for _ in range(2)]
-            parts = [file.read(size) for size in lines[1]["parts"]]
+        lines = [json.loads(file.readline()) for _ in range(2)]
+        parts = [file.read(size) for size in lines[1]["parts"]]
+        file.close()
     assert lines[0] == {"began": True}
     assert encoding.decoded(parts)[0].pid == prepared
 
