@@ -92,6 +92,27 @@ def test_a_tasklet_that_cannot_be_in_run_is_shown_as_its_memory_says(started):
     assert (found.state, found.wait) == (model.IN_RUN, None)
 
 
+@pytest.mark.parametrize("with_locals", [False, True])
+def test_frames_of_c_code_that_lead_in_a_circle_are_told(started, with_locals):
+    image = image_of(started)
+    reader = reader_of(image, with_locals=False)
+    reader.walk()
+    (thread,) = reader.threads
+    t, task = next((t, task) for t, task in thread.tasks.items() if task[reader.at["blocked"]] == RECEIVES)
+    begin, low, high, there = reader._begin(task)
+    frame = begin + there if low <= begin < high else begin
+    owner = bytes([reader.numbers["frame.entry_owner"]])
+    for name, data in (("frame.owner", owner), ("frame.previous", begin.to_bytes(8, "little"))):
+        at = frame + reader.numbers[name]
+        start = at & ~reader.memory.mask
+        block = bytearray(image.blocks[start])
+        block[at - start : at - start + len(data)] = data
+        image.blocks[start] = bytes(block)
+    process = read(image, with_locals)
+    assert any("no frame at" in problem for problem in problems_of(process))
+    assert process.find(t) is None or not process.find(t).frames
+
+
 @pytest.mark.parametrize(
     ("text", "name"),
     [

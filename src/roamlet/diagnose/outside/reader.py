@@ -258,6 +258,7 @@ class Reader:
         blocks, shift, mask, read = memory.blocks, memory.shift, memory.mask, memory.read
         unpack, size, entry = self.frame.unpack_from, self.frame.size, self.numbers["frame.entry_owner"]
         last, key, frames, tags = memory.size - size, list[int](), list[int](), ~self.numbers["frame.code_tags"]
+        entries = 0  # of C code into the interpreter, which are no frames of the program
         while frame:
             place = frame + there if low <= frame < high else frame
             at, block = place & mask, blocks.get(place >> shift)
@@ -271,8 +272,10 @@ class Reader:
                 frames.append(place)
                 if len(frames) > SUSPICIOUS:
                     self._no_loop(frames, frame)
-            elif owner > entry + 8:
-                raise Torn(f"no frame at {frame:#x}")
+            else:
+                entries += 1
+                if owner > entry + 8 or entries > MOST_FRAMES:
+                    raise Torn(f"no frame at {frame:#x}")
             frame = previous
         return tuple(key), frames
 

@@ -56,7 +56,7 @@ class Shapes:
         code, previous, instr, owner = self._members
         found: dict[int, tuple[int, ...]] = {}
         at = begin
-        while at and len(found) < LONGEST_SHAPE:
+        while at and at not in found and len(found) < LONGEST_SHAPE:
             found[at] = unpack(self._memory.read(at + there if low <= at < high else at, self._frame.size))
             at = found[at][1]
         parts = []
