@@ -22,7 +22,8 @@ LONGEST_READ = 1 << 24  # bytes; nothing that is looked at is longer
 IOVECS = 1024  # the kernel's limit for one call
 PIECE = 1 << 24  # bytes of one call at most, where threads share the work
 MOST_THREADS = 4
-FOR_A_THREAD = 1 << 25  # bytes, for which one more thread is started
+FOR_A_THREAD = 1 << 22  # bytes, for which one more thread is started,
+CALLS_FOR_A_THREAD = 16  # and calls that gather small pieces
 
 
 class Mapping(NamedTuple):
@@ -204,6 +205,16 @@ LINE = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) r(.).. \S+ \S+ \d+ *(.*)$", re.MULT
 NOT_MEMORY = ("[vvar]", "[vvar_vclock]", "[vsyscall]")
 
 
+def shared(some: Callable[[int], None], threads: int) -> None:
+    """Call `some` with each number below `threads`, 0 at least, each in a thread of its own. Blocks until all have ended."""
+    with ExitStack() as stack:
+        for number in range(1, threads):
+            helper = threading.Thread(target=some, args=(number,))
+            helper.start()
+            stack.callback(helper.join)
+        some(0)
+
+
 class ProcessSource(Source):
     """A process of this machine, which may run meanwhile. Raises CannotRead when it is not to be read, or has ended."""
 
@@ -276,12 +287,7 @@ class ProcessSource(Source):
 
         def fill() -> None:
             refusals.clear()
-            with ExitStack() as stack:  # the process stands still meanwhile: its processor is free to help
-                for first in range(1, threads):
-                    helper = threading.Thread(target=some, args=(first,))
-                    helper.start()
-                    stack.callback(helper.join)
-                some(0)
+            shared(some, threads)  # the process stands still meanwhile: its processor is free to help
             if refusals:
                 raise CannotRead(refusals.pop())
 
@@ -293,16 +299,26 @@ class ProcessSource(Source):
             return None
         made = bytearray(len(places) * size)
         base = ctypes.addressof(ctypes.c_char.from_buffer(made))
-        for first in range(0, len(places), IOVECS):
-            part = places[first : first + IOVECS]
-            remote = array("Q", [size]) * (2 * len(part))
-            remote[::2] = array("Q", part)
-            local = (ctypes.c_uint64 * 2)(base + first * size, len(part) * size)
-            counts = ctypes.c_ulong(1), ctypes.c_void_p(remote.buffer_info()[0]), ctypes.c_ulong(len(part))
-            self.calls += 1
-            if self._readv(self.pid, ctypes.byref(local), *counts, ctypes.c_ulong(0)) != len(part) * size:
-                return None  # a piece is not mapped
-        return made
+        starts = range(0, len(places), IOVECS)
+        threads = min(MOST_THREADS, len(os.sched_getaffinity(0)), len(starts) // CALLS_FOR_A_THREAD)
+        unmapped = list[int]()
+
+        def some(number: int) -> None:
+            for first in starts[number :: max(threads, 1)]:
+                part = places[first : first + IOVECS]
+                remote = array("Q", [size]) * (2 * len(part))
+                remote[::2] = array("Q", part)
+                local = (ctypes.c_uint64 * 2)(base + first * size, len(part) * size)
+                counts = ctypes.c_ulong(1), ctypes.c_void_p(remote.buffer_info()[0]), ctypes.c_ulong(len(part))
+                self.calls += 1
+                assert self._readv is not None
+                if self._readv(self.pid, ctypes.byref(local), *counts, ctypes.c_ulong(0)) != len(part) * size:
+                    unmapped.append(first)
+                if unmapped:
+                    return
+
+        shared(some, threads)
+        return None if unmapped else made
 
     def _by_call(
         self, local: "ctypes.Array[ctypes.c_uint64]", remote: "ctypes.Array[ctypes.c_uint64]", sizes: list[int]
