@@ -61,7 +61,7 @@ def forks():
 
 
 def keeps_the_gil():
-    """From before it says so: what it says is written without the GIL being released, and no request of another thread for the GIL is heard."""
+    """From before it says so: that is written without releasing the GIL, and no request of another thread for it is heard."""
     pattern, line = re.compile(r"(a+)+$"), json.dumps({"pid": os.getpid()}).encode() + b"\n"
     write = ctypes.PyDLL(None).write
     sys.setswitchinterval(1000)
