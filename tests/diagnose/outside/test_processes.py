@@ -1,11 +1,11 @@
 """Processes read from outside, beside their own reports: hung, idle and busy ones, and those that cannot be read."""
 
-import ctypes
 import os
 import platform
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 
 import pytest
 
@@ -475,18 +475,32 @@ def test_messages_about_permissions_say_what_helps(monkeypatch):
     assert f"of another user (number {os.getuid()}). Run this as that user, or with sudo" in str(other)
 
 
+TRACER = """\
+import ctypes, sys, time
+ctypes.CDLL(None).ptrace(0x4206, int(sys.argv[1]), None, None)  # PTRACE_SEIZE
+print(flush=True)
+time.sleep(float(sys.argv[2]))
+"""
+
+
+@contextmanager
+def tracing(pid, seconds):
+    """Another process that traces this one for so long, as a debugger does."""
+    words = [sys.executable, "-I", "-S", "-c", TRACER, str(pid), str(seconds)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as tracer:
+        try:
+            tracer.stdout.readline()
+            assert tracer_of(pid) == tracer.pid
+            yield tracer
+        finally:
+            tracer.kill()
+
+
 def test_a_tracer_that_goes_away_is_waited_for(started):
     running = started("busy", "20")
-    libc = ctypes.CDLL(None, use_errno=True)
-    tracer = os.fork()
-    if tracer == 0:  # no roamlet from here on
-        libc.ptrace(0x4206, running.pid, None, None)
-        libc.usleep(200_000)
-        os._exit(0)
-    while tracer_of(running.pid) != tracer:
-        pass
-    process = read_process(running.pid)
-    assert os.waitpid(tracer, os.WNOHANG)[0] == tracer  # it was there until then
+    with tracing(running.pid, seconds=0.2) as tracer:
+        process = read_process(running.pid)
+        tracer.wait(10)
     assert process.problems == ([] if backend != "greenlet" else process.problems[:1])
 
 
@@ -505,15 +519,5 @@ def test_two_that_read_one_process_do_not_hinder_each_other(started):
 
 def test_one_that_is_traced_already_says_by_whom(started):
     running = started("busy", "0")
-    libc = ctypes.CDLL(None, use_errno=True)
-    tracer = os.fork()
-    if tracer == 0:  # no roamlet from here on
-        libc.ptrace(0x4206, running.pid, None, None)
-        libc.pause()
-    try:
-        while tracer_of(running.pid) != tracer:
-            pass
-        assert f"process {tracer} traces it already" in refusal(running.pid)
-    finally:
-        os.kill(tracer, 9)
-        os.waitpid(tracer, 0)
+    with tracing(running.pid, seconds=100) as tracer:
+        assert f"process {tracer.pid} traces it already" in refusal(running.pid)
