@@ -265,7 +265,8 @@ def test_an_interrupt_ends_the_commands(tmp_path):
 def test_a_reader_that_ends_ends_the_commands_without_a_word(tmp_path):
     loop = "echo $$; while sleep 0.05; do echo more; done"
     command = [sys.executable, "-m", "roamlet", "run", "--local", "2", "-c", loop]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    buffered = {**os.environ, "PYTHONUNBUFFERED": ""}  # what is left in a buffer would be written at the end
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=buffered) as process:
         pids = {}
         while len(pids) < 2:
             host, _, pid = process.stdout.readline().rpartition(" ")

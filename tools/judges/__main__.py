@@ -135,6 +135,10 @@ def main() -> int:
     if unknown := {name for name in options.modules if name.partition(".")[0] not in {*MODULES, *suites()}}:
         parser.error(f"not among the modules and suites that are judged: {', '.join(sorted(unknown))}")
 
+    libraries = chosen(options.modules)
+    if options.as_is and (unprepared := [suite.name for suite in libraries if not suite.sources.is_dir()]):
+        parser.error(f"{', '.join(unprepared)}: not fetched yet. Leave --as-is out once, with a network")
+
     pythons: dict[str, str] = {}
     for python in map(os.path.abspath, options.python or found_pythons()):
         version = version_of(python)
@@ -146,15 +150,12 @@ def main() -> int:
         )
         return 2
     modules = [name for name in options.modules or MODULES if name.partition(".")[0] in MODULES]
-    libraries = chosen(options.modules)
     if not options.as_is and not os.environ.get(INSIDE):  # there is no index to install from inside the namespace
         for suite in libraries:
             print(f"preparing {suite.name}", file=sys.stderr, flush=True)
             prepare(suite, next(iter(pythons.values())))
         if modules:
             pythons = {version: prepared(python, version) for version, python in pythons.items()}
-    if unprepared := [suite.name for suite in libraries if not suite.sources.is_dir()]:
-        parser.error(f"{', '.join(unprepared)}: not fetched yet. Leave --as-is out once, with a network")
     words = [
         *options.modules,
         "--as-is",

@@ -6,6 +6,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 
 from roamlet._escapes import escaped, escaped_for, print_escaped
@@ -60,7 +61,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"roamlet {options.roamlet_command}: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # The reader of the output has ended, `| head` for example. Nothing more can be printed.
+        # The reader of the output has ended, `| head` for example. Nothing more can be printed; what is left in the buffers would
+        # make the exit code 120.
+        with suppress(OSError):
+            sys.stdout.close()
         sys.stderr.close()
         return 1
 

@@ -203,7 +203,8 @@ def test_json_once_and_a_line_for_each_look(started, capsys):  # noqa: F811
 def test_a_reader_that_ends_ends_json_without_a_word(started):  # noqa: F811
     running = started("blocked", "10")
     words = [*TOP, "--json", "--interval", "0.1", str(running.pid)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    buffered = {**os.environ, "PYTHONUNBUFFERED": ""}  # what is left in a buffer would be written at the end
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=buffered) as process:
         process.stdout.readline()
         process.stdout.close()
         assert (process.wait(person.LIMIT), process.stderr.read()) == (1, "")
