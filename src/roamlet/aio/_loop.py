@@ -42,14 +42,13 @@ def call_at(original: Method) -> Method:
     """`call_at`: from another tasklet, while the loop waits for a later time, it wakes the loop. Callbacks do by their queue."""
 
     def call_at(self: Any, when: float, callback: Any, *args: Any, context: Any = None) -> asyncio.TimerHandle:
-        timer: Any = original(self, when, callback, *args, context=context)
-        if timer._source_traceback:  # it begins where the user's code called
-            del timer._source_traceback[-1]
+        timer: asyncio.TimerHandle = original(self, when, callback, *args, context=context)
+        if source := getattr(timer, "_source_traceback", None):  # in debug mode: without this function
+            del source[-1]
         selector = self._selector
         if getattr(selector, "asleep", False):
             selector.wake()
-        handle: asyncio.TimerHandle = timer
-        return handle
+        return timer
 
     return call_at
 

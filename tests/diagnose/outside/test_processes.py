@@ -1,5 +1,6 @@
 """Processes read from outside, beside their own reports: hung, idle and busy ones, and those that cannot be read."""
 
+import ctypes
 import os
 import platform
 import subprocess
@@ -14,6 +15,7 @@ from roamlet.diagnose import model, render
 from roamlet.diagnose.attaching import asking
 from roamlet.diagnose.outside import CannotRead, cycles, read_process, reading
 from roamlet.diagnose.outside.following import Followed
+from roamlet.diagnose.outside.system import memory
 from roamlet.diagnose.outside.system.finding import find_processes
 from roamlet.diagnose.outside.system.memory import explained
 from roamlet.diagnose.outside.system.stopping import Stopped, activity
@@ -521,3 +523,13 @@ def test_one_that_is_traced_already_says_by_whom(started):
     running = started("busy", "0")
     with tracing(running.pid, seconds=100) as tracer:
         assert f"process {tracer.pid} traces it already" in refusal(running.pid)
+
+
+def test_small_pieces_are_gathered_by_several_threads_in_order(monkeypatch):
+    monkeypatch.setattr(memory, "IOVECS", 4)
+    monkeypatch.setattr(memory, "CALLS_FOR_A_THREAD", 1)
+    source, mine = memory.ProcessSource(os.getpid()), (ctypes.c_uint64 * 50)(*range(50))
+    places = [ctypes.addressof(mine) + 8 * index for index in range(50)][::-1]
+    found = source.gathered(places, 8)
+    assert memoryview(found).cast("Q").tolist() == list(range(50))[::-1]
+    assert source.gathered([*places, 8], 8) is None  # nothing is mapped there

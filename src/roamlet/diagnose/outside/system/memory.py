@@ -22,7 +22,7 @@ LONGEST_READ = 1 << 24  # bytes; nothing that is looked at is longer
 IOVECS = 1024  # the kernel's limit for one call
 PIECE = 1 << 24  # bytes of one call at most, where threads share the work
 MOST_THREADS = 4
-FOR_A_THREAD = 1 << 22  # bytes, for which one more thread is started,
+FOR_A_THREAD = 1 << 25  # bytes, for which one more thread is started,
 CALLS_FOR_A_THREAD = 16  # and calls that gather small pieces
 
 
