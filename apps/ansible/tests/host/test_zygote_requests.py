@@ -260,6 +260,83 @@ def test_a_process_is_started_without_a_fork_where_nothing_is_done_before_its_pr
         assert said("other", umask=0o27) == (b"hook ", "0027")
 
 
+ALMOST = """
+import json, os, subprocess, sys
+from ansible.module_utils import basic
+def newer(umask):
+    def preexec():
+        if umask:
+            os.umask(umask)
+    return preexec
+def older(self, umask=None):
+    def preexec():
+        self._restore_signal_handlers()
+        if umask:
+            os.umask(umask)
+    return preexec
+PY2 = False
+class Owner(object):
+    def _restore_signal_handlers(self):
+        if PY2 and sys.platform != 'win32':
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+def said(preexec):
+    try:
+        return subprocess.check_output(['sh', '-c', 'umask'], preexec_fn=preexec).decode()
+    except Exception as error:
+        return repr(error)
+"""
+ALMOST_CORES = {
+    "as core has them": "words = [said(newer(None)), said(older(Owner()))]",
+    "a variable that is not set": """
+def unset():
+    def preexec():
+        if umask:
+            os.umask(umask)
+    if False:
+        umask = None
+    return preexec
+words = said(unset())
+""",
+    "an argument": """
+def asking(umask):
+    def preexec(argument):
+        if umask:
+            os.umask(umask)
+    return preexec
+words = said(asking(None))
+""",
+    "an owner without a dict": """
+class Slots(object):
+    __slots__ = ()
+    _restore_signal_handlers = Owner._restore_signal_handlers
+words = said(older(Slots()))
+""",
+    "an owner that is asked": """
+class Asked(Owner):
+    def __getattribute__(self, name):
+        os.write(1, b'asked ')
+        return Owner.__getattribute__(self, name)
+words = said(older(Asked()))
+""",
+    "an owner that has none": "words = said(older(object()))",
+    "threading was taken away": "del sys.modules['threading']\nwords = said(newer(None))",
+    "threading is another": """
+other = sys.modules['threading'] = type(sys)('threading')
+other._shutdown = lambda: None
+words = said(newer(None))
+""",
+}
+
+
+@pytest.mark.parametrize("name", ALMOST_CORES)
+def test_what_only_looks_like_cores_function_is_called_as_by_stock(own, name):
+    source = ALMOST + ALMOST_CORES[name] + "\nbasic.leave(words=words)"
+    files = payload(source, **{"ansible/module_utils/basic.py": BASIC.decode() + "import subprocess\n"})
+    stock = driver.reference(sys.executable, files)
+    assert stock[0] == 0
+    assert own.run(files, preload=PRELOAD) == stock
+
+
 def test_a_process_that_cannot_be_started_leaves_the_traceback_of_stock(own):
     files = starting("2.19")
     words = {"word": "\0"}

@@ -527,7 +527,8 @@ FUNCTION = type(native)
 
 def text_of(code):
     """What a function does, as far as its variables do not tell."""
-    return code.co_code, code.co_consts, code.co_names, code.co_freevars, code.co_flags & 31
+    takes = code.co_argcount, getattr(code, "co_kwonlyargcount", 0), code.co_flags & 0x3FF  # not what futures set
+    return code.co_code, code.co_consts, code.co_names, code.co_freevars, takes
 
 
 class Nothing(object):
@@ -546,14 +547,18 @@ class Nothing(object):
         text = text_of(function.__code__)
         if text not in (self.newer, self.older):
             return False
-        owner, umask = ([None] + [cell.cell_contents for cell in function.__closure__])[
-            -2:
-        ]  # the variables `self` and `umask`
-        return umask is None and (text == self.newer or self.restores_nothing(owner))
+        try:
+            values = [cell.cell_contents for cell in function.__closure__]  # of the variables `self` and `umask`
+        except ValueError:  # one that was not set: stock says so
+            return False
+        return values[-1] is None and (text == self.newer or self.restores_nothing(values[0]))
 
     def restores_nothing(self, owner):
-        method = getattr(type(owner), "_restore_signal_handlers", None)
-        if type(method) is not FUNCTION or "_restore_signal_handlers" in owner.__dict__:
+        kind = type(owner)
+        method = getattr(kind, "_restore_signal_handlers", None)
+        if type(method) is not FUNCTION or kind.__getattribute__ is not object.__getattribute__:
+            return False
+        if "_restore_signal_handlers" in getattr(owner, "__dict__", ()):
             return False
         return text_of(method.__code__) == self.restoring and method.__globals__.get("PY2") is False
 
@@ -565,14 +570,19 @@ def shorten_starts():
     be done in between.
     """
     import subprocess  # loaded by what core's own files import
+    import threading  # by that
 
     at_once = hasattr(subprocess, "_fork_exec")
     place, name = (subprocess, "_fork_exec") if at_once else (subprocess._posixsubprocess, "fork_exec")
     nothing = Nothing()
 
+    def alone():
+        # A module may have put another one in its place.
+        return len(getattr(sys.modules.get("threading", threading), "_active", ())) == 1
+
     def shortened(args):
         for index in (len(args) - 1, len(args) - 2):
-            if nothing.is_done_by(args[index]) and not HOOKED and len(sys.modules["threading"]._active) == 1:
+            if nothing.is_done_by(args[index]) and not HOOKED and alone():
                 return args[:index] + (None,) + args[index + 1 :]
         return args
 
