@@ -72,6 +72,20 @@ def test_the_switch_interval_is_the_programs_afterwards():
     assert int(requests) > 0 and interval == "0.005"
 
 
+@known
+def test_an_interval_that_a_thread_has_read_while_roamlets_was_in_place_is_the_programs_when_set_again():
+    """Roamlet's is there for some microseconds, while a thread goes for the GIL."""
+    before = sys.getswitchinterval()
+    roamlet.sleep(0.001)
+    sys.setswitchinterval(0.000499)
+    roamlet.sleep(0.001)
+    assert sys.getswitchinterval() == before
+    sys.setswitchinterval(0.00025)
+    roamlet.sleep(0.001)
+    assert sys.getswitchinterval() == 0.00025
+    sys.setswitchinterval(before)
+
+
 def test_another_way_to_get_the_gil_is_refused(monkeypatch):
     monkeypatch.setenv("ROAMLET_GIL", "grab")
     printed = output_of("""

@@ -146,17 +146,21 @@ spin_pause(void)
 #define GIL_HURRY_US 499 /* no value that a program is likely to set by itself: see gil_calm() */
 
 static unsigned long gil_interval; /* the switch interval, while the GIL has a shorter one for a thread that is about to take it; 0 else */
+static unsigned long gil_chosen;   /* what gil_interval was last: the program's */
 
 /* For one thread at a time, which is about to take the free GIL by PyEval_RestoreThread(): between our mutex and CPython's a thread that computes
    may take it first, and then this thread asks after half a millisecond. With the mutex. The holder of the GIL, if there is one by now, may set the
-   interval at this moment: what it sets stays. */
+   interval at this moment: what it sets stays. It may also read ours by sys.getswitchinterval(), and set that again later: what it meant then is the
+   one that it has chosen before. */
 static inline void
 gil_hurry(void)
 {
     unsigned long interval = __atomic_load_n(&gil->interval, __ATOMIC_RELAXED);
-    if (interval > GIL_HURRY_US &&
-        __atomic_compare_exchange_n(&gil->interval, &interval, GIL_HURRY_US, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-        gil_interval = interval;
+    if (interval > GIL_HURRY_US) {
+        if (__atomic_compare_exchange_n(&gil->interval, &interval, GIL_HURRY_US, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            gil_interval = gil_chosen = interval;
+    } else if (interval == GIL_HURRY_US)
+        gil_interval = gil_chosen; /* 0: the program came with that one */
 }
 
 /* It has the GIL, as who sets the interval has. One that was set meanwhile stays. */
