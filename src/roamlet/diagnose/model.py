@@ -4,10 +4,11 @@ The same shape whether it was made inside the process or read from outside; what
 list. No field refers to an object of the process. Standard library alone: targets get this module too.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, NamedTuple, TypeVar, get_args, get_origin, overload
 
 LARGEST = 1 << 256  # of the numbers that are taken from others
 FORMAT = 1  # of to_json(); a reader refuses another one
@@ -148,11 +149,75 @@ class Tasklet:
     tasks: tuple[Task, ...] = ()  # of the event loop that runs in it
 
 
+Members = tuple[Any, ...]  # of a tasklet, after its id
+
+
+class Group(NamedTuple):
+    """Tasklets that differ in their ids alone: the first, and the number of all."""
+
+    first: Tasklet
+    size: int
+
+
+class Many(Sequence[Tasklet]):
+    """A Scheduler's tasklets, most of which are alike: an object for each is made when one is asked for, and not before.
+
+    It is equal to the list of them. `members`: those of each of `ids`. Tasklets that have the same object there are alike.
+    """
+
+    def __init__(self, ids: Sequence[int], members: Sequence[Members]) -> None:
+        self._ids, self._members = ids, members
+        self._made: list[Tasklet] | None = None
+        self._groups: list[Group] | None = None
+
+    def groups(self) -> list[Group]:
+        """All of them in groups, in the order of the first of each."""
+        if self._groups is None:
+            members, kinds = self._members, list(map(id, self._members))
+            firsts = dict(zip(reversed(kinds), range(len(kinds) - 1, -1, -1), strict=True))
+            counts = Counter(kinds)
+            self._groups = [
+                Group(Tasklet(self._ids[at], *members[at]), counts[kinds[at]]) for at in sorted(firsts.values())
+            ]
+        return self._groups
+
+    def _all(self) -> list[Tasklet]:
+        if self._made is None:
+            self._made = [Tasklet(id, *members) for id, members in zip(self._ids, self._members, strict=True)]
+        return self._made
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __iter__(self) -> Iterator[Tasklet]:
+        return iter(self._all())
+
+    @overload
+    def __getitem__(self, index: int) -> Tasklet: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Tasklet]: ...
+    def __getitem__(self, index: int | slice) -> Tasklet | list[Tasklet]:
+        return self._all()[index]
+
+    def __eq__(self, other: object) -> bool:
+        return self._all() == (other._all() if isinstance(other, Many) else other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self._all())
+
+
+def groups_of(tasklets: Sequence[Tasklet]) -> list[Group]:
+    """Tasklets in groups, as far as they were found in such: each by itself otherwise."""
+    return tasklets.groups() if isinstance(tasklets, Many) else [Group(each, 1) for each in tasklets]
+
+
 @dataclass(slots=True)
 class Scheduler:
     """The tasklets of one thread. Times in seconds."""
 
-    tasklets: list[Tasklet] = field(default_factory=list)  # main first, then the oldest started first
+    tasklets: Sequence[Tasklet] = field(default_factory=list)  # main first, then the oldest started first
     current: int | None = None  # the id of the one that runs; None while none can
     idle: bool = False  # no tasklet can run: the thread sleeps in its hub
     runnable: int = 0  # the length of the run queue
@@ -276,6 +341,16 @@ class Process:
                 for tasklet in thread.scheduler.tasklets:
                     yield thread, tasklet
 
+    def waits(self) -> Iterator[Wait]:
+        """Each wait once, although many tasklets may share it."""
+        seen = set[int]()
+        for thread in self.threads:
+            for group in groups_of(thread.scheduler.tasklets) if thread.scheduler is not None else ():
+                wait = group.first.wait
+                if wait is not None and id(wait) not in seen:
+                    seen.add(id(wait))
+                    yield wait
+
     def find(self, id: int) -> Tasklet | None:
         """The tasklet with this id."""
         return next((tasklet for _, tasklet in self.tasklets() if tasklet.id == id), None)
@@ -320,12 +395,13 @@ _NAMES: dict[type, dict[str, Any]] = {
     for kind in (Process, Thread, Scheduler, Tasklet, Wait, Waker, Frame, Task, Context, Call, Cycle, Step)
 }
 _VALUES = {kind: (tuple(names), attrgetter(*names)) for kind, names in _NAMES.items()}
+_LISTS = (list, tuple, Sequence)
 # The fields whose values are not as JSON has them.
 _SEVERAL = {
     kind: [
         name
         for name, declared in names.items()
-        if name in (*_PARTS.get(kind, ()), "frames", "locals") or get_origin(declared) in (list, tuple)
+        if name in (*_PARTS.get(kind, ()), "frames", "locals") or get_origin(declared) in _LISTS
     ]
     for kind, names in _NAMES.items()
 }
@@ -352,7 +428,7 @@ def _to_plain(value: Any, stacks: dict[Stack, int], known: dict[int, dict[str, A
                 known[id(part)] = _to_plain(part, stacks, known)
             made[name] = known[id(part)]
         elif name in parts:
-            several = isinstance(part, list | tuple)
+            several = isinstance(part, Sequence)
             made[name] = (
                 [_to_plain(each, stacks, known) for each in part] if several else _to_plain(part, stacks, known)
             )
@@ -375,13 +451,13 @@ def _from_plain(kind: type[T], data: object, stacks: list[Stack]) -> T:
             if type(value) is not int or not 0 <= value < len(stacks):
                 raise ValueError(f"{kind.__name__}.frames is the number of one of {len(stacks)} stacks, not {value!r}")
             made[name] = stacks[value]
-        elif get_origin(declared) in (list, tuple):
+        elif get_origin(declared) in _LISTS:
             several = _list(value, f"{kind.__name__}.{name}")
             if part is not None:
                 several = [_from_plain(part, each, stacks) for each in several]
             else:
                 _scalars(several, get_args(declared)[0], f"{kind.__name__}.{name}")
-            made[name] = several if get_origin(declared) is list else tuple(several)
+            made[name] = tuple(several) if get_origin(declared) is tuple else several
         elif name == "locals":
             made[name] = None if value is None else _locals(value)
         elif part is not None:

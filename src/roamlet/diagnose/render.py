@@ -25,6 +25,7 @@ from roamlet.diagnose.model import (
     Tasklet,
     Thread,
     Wait,
+    groups_of,
 )
 
 NARROWEST = 40  # columns: a narrower terminal gets this
@@ -307,18 +308,24 @@ def _names(process: Process) -> dict[int, str]:
     )
 
 
-def _rows(scheduler: Scheduler, each: bool) -> list[list[Tasklet]]:
-    return [[tasklet] for tasklet in scheduler.tasklets] if each else _group_alike(scheduler.tasklets, alike)
+def _rows(scheduler: Scheduler, each: bool) -> list[tuple[list[Tasklet], int]]:
+    """For each row of the table how many tasklets it is for, and those: of several that differ in their ids alone the first."""
+    if each:
+        return [([tasklet], 1) for tasklet in scheduler.tasklets]
+    groups = groups_of(scheduler.tasklets)
+    counts = {group.first.id: group.size for group in groups}
+    rows = _group_alike((group.first for group in groups), alike)
+    return [(tasklets, sum(counts[tasklet.id] for tasklet in tasklets)) for tasklets in rows]
 
 
 def _longest_wait(tasklets: Sequence[Tasklet]) -> float | None:
     return max((t.wait.since for t in tasklets if t.wait is not None and t.wait.since is not None), default=None)
 
 
-def _common_wait(tasklets: Sequence[Tasklet]) -> str:
-    """What all of a group wait for; without the address where they wait at different ones."""
+def _common_wait(tasklets: Sequence[Tasklet], count: int) -> str:
+    """What all of a group of so many wait for; without the address where they wait at different ones."""
     first = tasklets[0].wait
-    if first is None or len(tasklets) == 1:
+    if first is None or count == 1:
         return waits_for(first)
     waits = list({id(tasklet.wait): tasklet.wait for tasklet in tasklets if tasklet.wait is not None}.values())
     dues = [wait.due for wait in waits if wait.due is not None]
@@ -358,21 +365,21 @@ def _table(process: Process, width: int | None, each: bool) -> Iterator[str]:
         for thread in process.threads
     ]
     folder = process.folder
-    cells = [[(tasklets, _cells(tasklets, folder)) for tasklets in rows] for _, rows in blocks]
+    cells = [[(tasklets[0], _cells(tasklets, count, folder)) for tasklets, count in rows] for _, rows in blocks]
     limit = None if width is None else max(width, NARROWEST)
-    widths, below = _widths([(tasklets[0], row) for rows in cells for tasklets, row in rows], folder, limit)
+    widths, below = _widths([each_row for rows in cells for each_row in rows], folder, limit)
     for (thread, _), rows in zip(blocks, cells, strict=True):
         yield ""
         yield _thread_line(thread, limit)
         if rows:
             yield _row(COLUMNS, widths)[:limit]
-        for tasklets, row in rows:
-            at = row[_AT] if _AT in below else place_of(tasklets[0], folder, widths[_AT])
+        for first, row in rows:
+            at = row[_AT] if _AT in below else place_of(first, folder, widths[_AT])
             yield _row((*row[:_AT], at), widths)[:limit]
             for index in below:
                 if row[index] and limit is not None:
                     room = limit - len(_INDENT) - len(_BELOW[index])
-                    text = place_of(tasklets[0], folder, room) if index == _AT else shortened(safe(row[index]), room)
+                    text = place_of(first, folder, room) if index == _AT else shortened(safe(row[index]), room)
                     yield f"{_INDENT}{_BELOW[index]}{shortened(safe(text), room)}"
         if not rows and thread.frames:
             yield f"  in {place(thread.frames[0])}"
@@ -382,11 +389,10 @@ def _table(process: Process, width: int | None, each: bool) -> Iterator[str]:
         yield from _context_lines(context, names)
 
 
-def _cells(tasklets: Sequence[Tasklet], folder: str) -> tuple[str, ...]:
-    first = tasklets[0]
-    count = f"{len(tasklets):,}" if len(tasklets) > 1 else ""
-    since = duration(_longest_wait(tasklets))
-    return (f"{first.id:#x}", count, first.name, _state(first), since, _common_wait(tasklets), place_of(first, folder))
+def _cells(tasklets: Sequence[Tasklet], count: int, folder: str) -> tuple[str, ...]:
+    first, number = tasklets[0], f"{count:,}" if count > 1 else ""
+    since, wait = duration(_longest_wait(tasklets)), _common_wait(tasklets, count)
+    return (f"{first.id:#x}", number, first.name, _state(first), since, wait, place_of(first, folder))
 
 
 def _widths(
@@ -511,7 +517,7 @@ def _doing_now(tasklets: list[Tasklet]) -> str:
     since = duration(_longest_wait(tasklets))
     if first.state != BLOCKED:
         return _state(first)
-    return f"{_state(first)}{f' for {since}' if since else ''}, {_common_wait(tasklets) or 'for an unknown reason'}"
+    return f"{_state(first)}{f' for {since}' if since else ''}, {_common_wait(tasklets, len(tasklets)) or 'for an unknown reason'}"
 
 
 # ---- stacks ----

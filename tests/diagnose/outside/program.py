@@ -4,6 +4,7 @@ It prints the numbers that the test needs, as one line of JSON, when it is as it
 """
 
 import ctypes
+import functools
 import hashlib
 import json
 import mmap
@@ -154,6 +155,29 @@ def blocked(count):
         core.tasklet(outer)(number)
     run_queue()
     say()
+    core.sleep(1000)
+
+
+def own_functions(count):
+    """So many tasklets each of whose functions is an object of its own: methods, closures and others, in turn."""
+
+    class Waits:
+        def here(self, depth):
+            return channel.receive() if depth == 0 else self.here(depth - 1)
+
+    def closure(number):
+        def inside(depth):
+            return number, channel.receive()
+
+        return inside
+
+    made = []
+    for number in range(int(count)):
+        functions = (Waits().here, closure(number), functools.partial(Waits().here, 1), core.channel().receive)
+        function = functions[number % 4]
+        made.append(core.tasklet(function)(*() if number % 4 > 1 else (number % 3,)))
+    run_queue()
+    say(tree=diagnose.tree().to_json())
     core.sleep(1000)
 
 

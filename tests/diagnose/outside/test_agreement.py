@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections import Counter
 
 import pytest
 
@@ -42,6 +43,31 @@ def test_how_long_each_tasklet_has_waited(started, kind):
     assert compared == (3 if kind == "locks" else 2)
     (main,) = (tasklet for _, tasklet in outside.tasklets() if tasklet.main)
     assert 0 <= main.wait.since <= ended - low
+
+
+@SEEN
+def test_tasklets_with_functions_of_their_own_are_told_as_the_process_tells_them(started):
+    running = started("own_functions", "1200")
+    running.sleeps()
+    inside, outside, _ = both(running)
+    compared = 0
+    for _, tasklet in inside.tasklets():
+        if tasklet.main:
+            continue
+        seen = outside.find(tasklet.id)
+        assert (seen.state, seen.frames) == (tasklet.state, tasklet.frames)
+        if tasklet.name.startswith("functools.partial("):  # its repr, which is not to be had from outside
+            assert seen.name.startswith("<functools.partial at ")
+        else:
+            assert seen.name == tasklet.name
+        assert (seen.wait.kind, seen.wait.address) == (tasklet.wait.kind, tasklet.wait.address)
+        compared += 1
+    assert compared == 1200
+    # A row for each function and depth, and one for each partial and each channel's method.
+    names = [group.first.name for group in model.groups_of(outside.threads[0].scheduler.tasklets)]
+    waits = Counter(name.rpartition(".")[2] for name in names)
+    assert 0 < waits["here"] < 50
+    assert 0 < waits["inside"] < 50
 
 
 def steps(process):

@@ -1,6 +1,6 @@
 """The model of what a Reader has walked through. What is read besides, names and code with its lines, does not change."""
 
-from operator import itemgetter
+from collections.abc import Iterable
 
 from roamlet.diagnose import model
 from roamlet.diagnose.outside.contexts import published
@@ -19,30 +19,31 @@ KINDS = {
 }
 
 # In the order in which the classes take them.
-AFTER_THE_WAIT = model.Tasklet.__slots__[model.Tasklet.__slots__.index("wait") + 1 :]
-OF_A_WAIT = model.Wait.__slots__
-SINCE, DUE = OF_A_WAIT.index("since"), OF_A_WAIT.index("due")
+OF_A_TASKLET, OF_A_WAIT = model.Tasklet.__slots__[1:], model.Wait.__slots__
+WAIT, SINCE, DUE = OF_A_TASKLET.index("wait"), OF_A_WAIT.index("since"), OF_A_WAIT.index("due")
 
 Fields = tuple[int, ...]  # of a tasklet, as the reader has them
 
 
 class Alike:
-    """What blocked tasklets have in common that differ in their numbers and in the times of their waits alone.
-
-    `rest`: what comes after the wait among the members of each. `waits`: those of equal times are one object.
-    """
+    """What tasklets have in common that differ in their numbers and in the times of their waits alone."""
 
     def __init__(self, one: model.Tasklet) -> None:
-        self.name, self.state, self.main = one.name, one.state, one.main
-        self.rest = [getattr(one, name) for name in AFTER_THE_WAIT]
-        self.waits: dict[object, model.Wait] = {}
-        self._members = [getattr(one.wait, name) for name in OF_A_WAIT]
+        self._members = [getattr(one, name) for name in OF_A_TASKLET]
+        self._wait = None if one.wait is None else [getattr(one.wait, name) for name in OF_A_WAIT]
+        self._known: dict[object, model.Members] = {}
 
-    def waiting(self, since: float | None, due: float | None) -> model.Wait:
-        """The wait that has these times."""
-        members = self._members
-        members[SINCE], members[DUE] = since, due
-        return model.Wait(*members)
+    def members(self, since: float | None, due: float | None) -> model.Members:
+        """All but the number of the one that has these times. Waits of equal times are one object."""
+        if self._wait is None:
+            since = due = None
+        found = self._known.get((since, due))
+        if found is None:
+            if self._wait is not None:
+                self._wait[SINCE], self._wait[DUE] = since, due
+                self._members[WAIT] = model.Wait(*self._wait)
+            found = self._known[since, due] = tuple(self._members)
+        return found
 
 
 class Description:
@@ -108,52 +109,77 @@ class Description:
         if not found.idle:
             found.current = fields["current"] or None
         found.switches, found.messages = fields.get("switches"), fields.get("messages")
-        found.descriptors = sum(t.wait is not None and t.wait.descriptor is not None for t in tasklets)
+        found.descriptors = sum(
+            each.size
+            for each in tasklets.groups()
+            if each.first.wait is not None and each.first.wait.descriptor is not None
+        )
         if now is not None:
             found.next_timer = (min(thread.timers.values()) - now) / 1e9 if thread.timers else None
             found.tick = max(now - fields["last_tick"], 0) / 1e9 if fields["last_tick"] else None
         return found
 
-    def _tasklets(self, thread: Thread) -> list[model.Tasklet]:
-        at, reader, keys, timers = self._at, self._reader, thread.keys, thread.timers
-        names = ("blocked", "waiting_on", "queue", "function", "state", "atomic", "preempted")
-        telling, blocked, timer = itemgetter(*(at[name] for name in names)), at["blocked"], at["timer"]
-        since = at.get("since")
-        alone = {thread.fields["main"], thread.fields["current"], *reader.called, *reader.parents, *reader.loops}
-        alone |= thread.ring
-        # Of a hundred thousand tasklets most differ in their number and the times of their waits alone: those are made of what was
-        # found for the first.
-        made: dict[tuple[object, ...], Alike] = {}
-        known: dict[int, float | None] = {}  # the time that each wait has taken, by when it began
-        tasklets, new, one, with_locals = list[model.Tasklet](), model.Tasklet, self._tasklet, reader.with_locals
-        for t, task in thread.in_order():
-            waits = task[blocked]
-            if not waits or waits == RUNS or with_locals or t in alone:
-                tasklet = one(thread, t, task)
-                if tasklet is not None:
-                    tasklets.append(tasklet)
-                continue
-            kind = id(keys.get(t)), telling(task)
-            same = made.get(kind)
-            if same is None:
-                tasklet = one(thread, t, task)
-                assert tasklet is not None  # it is blocked
-                made[kind] = same = Alike(tasklet)
-            began = 0 if since is None else task[since]
-            if began not in known:
-                known[began] = self._waited(began)
-            waited = known[began]
-            times = waited if task[timer] < 0 else (waited, timers.get(t))
-            wait = same.waits.get(times)
-            if wait is None:
-                wait = same.waits[times] = same.waiting(waited, self._due(timers.get(t)))
-            tasklets.append(new(t, same.name, same.state, same.main, wait, *same.rest))
-        return tasklets
+    def _tasklets(self, thread: Thread) -> model.Many:
+        """Of a hundred thousand most differ in their numbers and the times of their waits alone: those are told by what was found
+        for the first.
+        """
+        rows, kinds, tasklets = range(len(thread.tasks)), dict[object, int](), dict[int, Alike | None]()
+        which: list[int] = list(map(kinds.setdefault, self._telling(thread), rows))
+        for row in kinds.values():
+            tasklet = self._tasklet(thread, row)
+            tasklets[row] = None if tasklet is None else Alike(tasklet)
+        firsts, members = dict[tuple[int, object], int](), dict[int, model.Members | None]()
+        which = list(map(firsts.setdefault, zip(which, self._telling_times(thread), strict=True), rows))
+        for (kind, _), row in firsts.items():
+            alike = tasklets[kind]
+            members[row] = None if alike is None else alike.members(*self._times(thread, row))
+        ids, order = list[int](), list[model.Members]()
+        for row in thread.in_order():
+            found = members[which[row]]
+            if found is not None:  # it has not ended
+                ids.append(thread.tasks.ids[row])
+                order.append(found)
+        return model.Many(ids, order)
 
-    def _tasklet(self, thread: Thread, t: int, task: Fields) -> model.Tasklet | None:
+    def _telling(self, thread: Thread) -> Iterable[object]:
+        """For each row what tells its tasklet from others, but for its number and the times of its wait."""
+        tasks, reader, at = thread.tasks, self._reader, self._at
+        if len(tasks) == 0 or reader.with_locals:
+            return tasks.ids
+        names = ("blocked", "waiting_on", "queue", "state", "atomic", "preempted")
+        telling: list[Iterable[object]] = [map(id, thread.keys), *(tasks.columns[at[name]] for name in names)]
+        named = list(self._objects.telling_names(tasks.columns[at["function"]]))
+        for t in {thread.fields["main"], thread.fields["current"], *reader.called, *reader.loops}:
+            row = tasks.where(t)
+            if row is not None:
+                named[row] = t  # as none else
+        telling.append(named)
+        if len(thread.ring) > 1:
+            telling.append(map(thread.ring.__contains__, tasks.ids))
+        if reader.parents:
+            telling.append(map(id, map(reader.parents.get, tasks.ids)))
+        return zip(*telling, strict=True)
+
+    def _telling_times(self, thread: Thread) -> Iterable[object]:
+        """For each row what tells the times of its wait."""
+        columns, timers = thread.tasks.columns, thread.timers
+        if len(thread.tasks) == 0 or self._moment is None:
+            return [None] * len(thread.tasks)
+        since = columns[self._at["since"]] if "since" in self._at else [0] * len(thread.tasks)
+        if not timers:
+            return since
+        timed = zip(thread.tasks.ids, columns[self._at["timer"]], strict=True)
+        return zip(since, [None if number < 0 else timers.get(t) for t, number in timed], strict=True)
+
+    def _times(self, thread: Thread, row: int) -> tuple[float | None, float | None]:
+        """For how long a tasklet has waited, and for how long it still does."""
+        since = thread.tasks.columns[self._at["since"]][row] if "since" in self._at else 0
+        return self._waited(since), self._due(thread.timers.get(thread.tasks.ids[row]))
+
+    def _tasklet(self, thread: Thread, row: int) -> model.Tasklet | None:
         """None for one that has ended."""
         at, main, names = self._at, thread.fields["main"], self._names
-        wait = None
+        t, task, wait = thread.tasks.ids[row], thread.tasks.row(row), None
         if not task[at["blocked"]]:
             state = self._state(thread, t, task)
             if state is None:
@@ -163,7 +189,7 @@ class Description:
         else:
             state, wait = model.BLOCKED, self._wait(thread, t, task)
         called = task[at["function"]]
-        frames = self._stack(thread.keys.get(t, ()), thread.frames.get(t, []))
+        frames = self._stack(thread.keys[row], thread.frames.get(t, []))
         name = "main" if t == main else names.get(called)
         if name is None:
             name = names[called] = self._trying(f"the name of {t:#x}", "?", self._objects.function_name, called)

@@ -1,8 +1,10 @@
 """Python's own objects, read from memory: strings, types, code with its lines, and short texts of values."""
 
 import struct
+from collections.abc import Sequence
 
-from roamlet.diagnose.outside.errors import Torn
+from roamlet.diagnose.outside.errors import DAMAGED, Torn
+from roamlet.diagnose.outside.system.columns import Column, Members
 from roamlet.diagnose.outside.system.memory import Memory
 from roamlet.diagnose.outside.table import Table
 
@@ -16,6 +18,7 @@ LONGEST_NUMBER = 400  # digits of an int in memory
 MOST_LOCALS = 400
 MOST_ITEMS = 4
 MOST_BASES = 50
+MANY = 100  # functions, from which on it is worth while to find equal names
 MOST_ENTRIES = 100_000  # of a dictionary
 ENCODINGS = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
 
@@ -140,6 +143,31 @@ class Objects:
         if known is None:
             known = self._names[at] = self._function_name(at)
         return known
+
+    def telling_names(self, functions: Column) -> Sequence[int]:
+        """For each of many functions a number: those with the same one have equal names. Those of Python's own functions that have
+        equal names have mostly the same one, and methods too.
+
+        Each tasklet may have a method or a closure of its own, and names of a hundred thousand take long to read.
+        """
+        numbers, kinds = self.numbers, self.types
+        if len(set(functions)) < MANY:
+            return functions
+        some = next(at for at in functions if at)
+        try:
+            form = Members([("type", numbers["object.type"], "Q"), ("called", numbers["method.function"], "Q")])
+            rows = zip(functions, *form.read(self.memory, [at or some for at in functions]), strict=True)
+            called = [function if at and kinds.get(type_) == "method" else at for at, type_, function in rows]
+            several = [at for at in dict.fromkeys(called) if at]
+            if len(several) < MANY:
+                return called
+            form = Members([("type", numbers["object.type"], "Q"), ("name", numbers["function.qualname"], "Q")])
+            rows = zip(several, *form.read(self.memory, several), strict=True)
+            names = {at: name if kinds.get(type_) == "function" else at for at, type_, name in rows}
+        except DAMAGED:  # one that cannot be read is met again by its tasklet
+            return functions
+        names[0] = 0
+        return [names[at] for at in called]
 
     def _function_name(self, at: int) -> str:
         type_ = self.type_of(at)

@@ -6,14 +6,17 @@ be: a contradiction raises Torn. What it means is said in describing.py.
 
 import struct
 import time
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import compress
 from typing import Any
 
 from roamlet.diagnose.outside.contexts import Contexts, being_made, read_contexts
 from roamlet.diagnose.outside.errors import DAMAGED, CannotRead, Problems, Torn
 from roamlet.diagnose.outside.python import Objects
 from roamlet.diagnose.outside.referring import MOST_TASKLETS, Look, References, made_for
-from roamlet.diagnose.outside.shapes import Key, Part, Shapes, differing
+from roamlet.diagnose.outside.shapes import Key, Part, Shapes, Suspended, differing
+from roamlet.diagnose.outside.system.columns import MOST, ROWS, Links, Members, Rows
 from roamlet.diagnose.outside.system.memory import Memory
 from roamlet.diagnose.outside.table import Table
 from roamlet.diagnose.outside.tasks import Tasks, read_tasks
@@ -23,14 +26,15 @@ MOST_FRAMES = 200_000  # of one stack
 SUSPICIOUS = 500  # frames, from which on loops are looked for
 MOST_CASES = 10_000  # channels of a select
 MOST_SCOPES = 1000
+COMPARED = 4096  # stacks, at a time: what was read of them stays in the processor's cache
 SHAPES_OF_A_PLACE = 50  # that stacks which begin at the same place are compared with
 
 STARTED, NEW = 2, 1  # a tasklet's state
 RECEIVES, SENDS, WAITS, RUNS, QUEUES = -1, 1, 2, 3, 4  # what it is blocked in
 
-# Of the innermost frame of a suspended tasklet: the tasklet, the frame, what is within [low, high) is read how much further, and
-# the tasklet's chunk.
-Found = tuple[int, int, int, int, int, int]
+# The tasklet that has opened the scope that one was spawned in, the name of its innermost scope, the address of the former.
+Parent = tuple[int | None, str | None, int]
+UNKNOWN: Parent = None, None, 0
 
 
 class Thread:
@@ -39,18 +43,18 @@ class Thread:
     def __init__(self, address: int, fields: dict[str, int]) -> None:
         self.address = address
         self.fields = fields
-        self.tasks: dict[int, tuple[int, ...]] = {}  # the newest started first, then those not yet run, then main
+        self.tasks = Rows([], [])  # the newest started first, then those not yet run, then main
         self.started = 0  # how many of them are in the list of started ones
-        self.ring: set[int] = set()
-        self.keys: dict[int, Key] = {}
+        self.ring: dict[int, None] = {}  # the run queue, in its order
+        self.keys: list[Key] = []  # the stack of each; () for one that has none, or whose stack is not known
         self.frames: dict[int, list[int]] = {}  # where each frame is, for local variables
         self.timers: dict[int, int] = {}  # when, by tasklet
 
-    def in_order(self) -> list[tuple[int, tuple[int, ...]]]:
-        """The tasklets: main first, then the oldest started first, then those not yet run."""
-        tasks = list(self.tasks.items())
-        first = [tasks.pop()] if self.fields["main"] in self.tasks else []
-        return first + tasks[: self.started][::-1] + tasks[self.started :]
+    def in_order(self) -> list[int]:
+        """The rows of the tasklets: main first, then the oldest started first, then those not yet run."""
+        count = len(self.tasks)
+        first = [count - 1] if count and self.tasks.ids[-1] == self.fields["main"] else []
+        return [*first, *range(self.started - 1, -1, -1), *range(self.started, count - len(first))]
 
 
 class State:
@@ -79,7 +83,7 @@ class Reader:
         self.states: dict[int, State] = {}  # by the address of the thread state
         self.waits: dict[int, dict[str, Any]] = {}  # by the address of what is waited for
         self.waiting: dict[int, int] = {}  # how many tasklets wait there
-        self.parents: dict[int, tuple[int | None, str | None, int]] = {}
+        self.parents: dict[int, Parent] = {}
         self.contexts = Contexts()
         self.tasks = Tasks()  # asyncio's
         self.loops: dict[int, int] = {}  # the event loop that runs in a tasklet
@@ -108,8 +112,12 @@ class Reader:
             "length": "I",
         }
         known = [name for name in (*names, *optional) if f"task.{name}" in self.numbers]
-        self._task, order = self._struct("task", {name: formats.get(name, "Q") for name in known})
-        self.at = {name: order.index(name) for name in known}
+        self._task = Members([(name, self.numbers[f"task.{name}"], formats.get(name, "Q")) for name in known])
+        self.at = {name: number for number, name in enumerate(known)}
+        timer = [("when", self.numbers["timer.when"], "q"), ("task", self.numbers["timer.task"], "Q")]
+        self._timer = Members(timer, self.numbers["timer.size"])
+        links, order = self._struct("task", {"scheduler": "Q", "started_next": "Q"})
+        self._started = Links(links, order.index("scheduler"), order.index("started_next"))
         self.sees_frames = "frame.entry_owner" in self.numbers
         self.sees_suspended = self.sees_frames and ("cframe" in self.at or "frame" in self.at)
         if self.sees_frames:
@@ -196,34 +204,52 @@ class Reader:
         return fields
 
     def _tasks(self, thread: Thread) -> None:
-        tasks, memory, address, fields = thread.tasks, self.memory, thread.address, thread.fields
-        blocks, shift, mask, read = memory.blocks, memory.shift, memory.mask, memory.read
-        unpack, size = self._task.unpack_from, self._task.size
-        last = memory.size - size
-        scheduler, next_, started_next = self.at["scheduler"], self.at["next"], self.at["started_next"]
-        t = fields["started"]
+        ids = list[int]()
+        try:
+            self._listed(thread, ids)
+        except DAMAGED:
+            if self.problems.lenient:
+                self._take(thread, list(dict.fromkeys(ids)))
+            raise
+        self._take(thread, ids)
+
+    def _take(self, thread: Thread, ids: list[int]) -> None:
+        columns = self._task.read(self.memory, ids)
+        count = len(columns[0])
+        thread.tasks = Rows(ids[:count], columns)
+        thread.keys = [()] * count
+        if count < len(ids):
+            raise Torn(f"nothing is mapped at {ids[count]:#x}")
+
+    def _listed(self, thread: Thread, ids: list[int]) -> None:
+        """Add the tasklets of a thread, each once, unless something is raised."""
+        memory, address, fields, main = self.memory, thread.address, thread.fields, thread.fields["main"]
+        self._started.follow(memory, fields["started"], address, ids, "the tasklets of a thread")
+        thread.started = len(ids)
+        try:
+            self._queued(thread)
+        finally:
+            known = set(ids) if thread.ring.keys() - {main} else set[int]()
+            ids += [t for t in thread.ring if t != main and t not in known]
+        if main:
+            if memory.word(main + self.numbers["task.scheduler"]) != address:
+                raise Torn(f"the main tasklet at {main:#x} is of another thread")
+            if main in ids:
+                ids.remove(main)
+            ids.append(main)
+
+    def _queued(self, thread: Thread) -> None:
+        """Go through the run queue. Those that have not run yet are only there."""
+        memory, fields, ring = self.memory, thread.fields, thread.ring
+        start = t = fields["first"] if fields["idle"] else fields["current"]
+        after, scheduler = self.numbers["task.next"], self.numbers["task.scheduler"]
         while t:
-            at, block = t & mask, blocks.get(t >> shift)
-            if block is None or at > last:
-                task = unpack(read(t, size))
-            else:
-                task = unpack(block, at)
-            if task[scheduler] != address:
-                raise Torn(f"the tasklet at {t:#x} is of another thread")
-            if t in tasks:
-                raise Torn("the list of tasklets has a loop")
-            tasks[t] = task
-            t = task[started_next]
-        thread.started = len(tasks)
-        ring, t = thread.ring, fields["first"] if fields["idle"] else fields["current"]
-        start = t
-        while t:  # those that have not run yet are only there
-            ring.add(t)
-            task = tasks.get(t) or unpack(read(t, size))
-            if task[scheduler] != address:
+            if memory.word(t + scheduler) != thread.address:
                 raise Torn(f"the tasklet at {t:#x} in the run queue is of another thread")
-            tasks[t] = task
-            t = task[next_]
+            ring[t] = None
+            if len(ring) > MOST:
+                raise CannotRead(f"the run queue has more than {MOST:,} tasklets: it is damaged")
+            t = memory.word(t + after)
             if t in ring and t != start:
                 raise Torn("the run queue has a loop")
             if t == start:
@@ -231,12 +257,6 @@ class Reader:
             if t == 0 and (not fields["idle"] or len(ring) > 1):
                 # One that blocks has left the ring already, and the next one does not run yet.
                 self.switching = True
-        main = fields["main"]
-        if main:
-            task = tasks.pop(main, ()) or unpack(read(main, size))
-            if task[scheduler] != address:
-                raise Torn(f"the main tasklet at {main:#x} is of another thread")
-            tasks[main] = task
 
     # ---- frames ----
 
@@ -285,13 +305,15 @@ class Reader:
             raise Torn(f"the frames at {frame:#x} have a loop")
 
     def _stacks(self, thread: Thread) -> None:
-        if self.sees_suspended:
-            current, state = thread.fields["current"], self.at["state"]
-            suspended = [(t, task) for t, task in thread.tasks.items() if task[state] == STARTED and t != current]
+        if self.sees_suspended and len(thread.tasks):
+            selected = [state == STARTED for state in thread.tasks.columns[self.at["state"]]]
+            current = thread.tasks.where(thread.fields["current"])
+            if current is not None:
+                selected[current] = False
             if self.with_locals:
-                self._stacks_with_frames(thread, suspended)
+                self._stacks_with_frames(thread, selected)
             else:
-                self._stacks_by_shape(thread, suspended)
+                self._stacks_by_shape(thread, selected)
         self._current_stack(thread)
 
     def _begin(self, task: tuple[int, ...]) -> tuple[int, int, int, int]:
@@ -307,51 +329,55 @@ class Reader:
         place = cframe + there if low <= cframe < high else cframe
         return self.stack_memory.word(place + self.numbers["cframe.frame"]), low, high, there
 
-    def _stacks_with_frames(self, thread: Thread, suspended: list[tuple[int, tuple[int, ...]]]) -> None:
+    def _stacks_with_frames(self, thread: Thread, selected: list[bool]) -> None:
         nothing: tuple[Key, list[int]] = (), []
-        for t, task in suspended:
-            thread.keys[t], thread.frames[t] = self.problems.trying(
+        for row, (t, task) in compress(enumerate(thread.tasks.items()), selected):
+            thread.keys[row], thread.frames[t] = self.problems.trying(
                 f"the stack of the tasklet at {t:#x}", nothing, self.stack_with_frames, task
             )
 
-    def _stacks_by_shape(self, thread: Thread, suspended: list[tuple[int, tuple[int, ...]]]) -> None:
+    def _stacks_by_shape(self, thread: Thread, selected: list[bool]) -> None:
         shapes = Shapes(self.stack_memory, self.chain, self.frame, self.frame_members)
-        for found in self._by_innermost(suspended):
-            left, parts = found[::-1], None
+        suspended = self._suspended(thread, selected)
+        for alike in suspended.by_innermost():
+            left, parts = alike[::-1], None
             for _ in range(SHAPES_OF_A_PLACE):  # the first is learnt, and others compared with it
                 if not left:
                     break
-                key, parts = self._learn(shapes, thread, left.pop())
+                key, parts = self._learn(shapes, thread, suspended, left.pop())
                 if left and parts:
-                    left = self._compare(thread, key, parts, left)
+                    left = self._compare(thread, suspended, key, parts, left)
             for each in left:
-                self._learn(shapes, thread, each)
+                self._learn(shapes, thread, suspended, each)
 
-    def _by_innermost(self, suspended: list[tuple[int, tuple[int, ...]]]) -> Iterable[list[Found]]:
-        """Those together whose innermost frame is at the same place, from the tasklet's chunk or on the C stack."""
-        # One column after the other: what runs once for each of a hundred thousand tasklets has to be little.
-        at, tasks = self.at, [task for _, task in suspended]
-        begin, chunk = at["cframe" if "cframe" in at else "frame"], at["chunk"]
-        begins, chunks = [task[begin] for task in tasks], [task[chunk] for task in tasks]
-        lows = highs = theres = [0] * len(tasks)
+    def _suspended(self, thread: Thread, selected: list[bool]) -> Suspended:
+        at, columns = self.at, thread.tasks.columns
+
+        count = len(selected) if all(selected) else selected.index(False)
+        few = any(selected[count:])  # mostly it is main alone, the last one, that is not
+
+        def column(name: str) -> Sequence[int]:
+            found = columns[at[name]]
+            return list(compress(found, selected)) if few else found[:count]
+
+        rows = list(compress(range(len(selected)), selected))
+        begins, chunks = column("cframe" if "cframe" in at else "frame"), column("chunk")
+        saved = None
         if "length" in at:
-            length, sp, base, buffer = (at[name] for name in ("length", "sp", "base", "buffer"))
-            lows = [task[sp] if task[length] else 0 for task in tasks]
-            highs = [task[base] if task[length] else 0 for task in tasks]
-            theres = [task[buffer] - task[sp] if task[length] else 0 for task in tasks]
+            saved = [column(name) for name in ("length", "sp", "base", "buffer")]
+            if not any(saved[0]):
+                saved = None
         if "cframe" in at:
-            of_frame, rows = self.numbers["cframe.frame"], zip(begins, lows, highs, theres, strict=True)
-            begins = self._words_at([(b + there if low <= b < high else b) + of_frame for b, low, high, there in rows])
-        columns = (lows, highs, theres, chunks)
-        places = [b if low <= b < high else b - c for b, low, high, _, c in zip(begins, *columns, strict=True)]
-        alike: dict[int, list[Found]] = {}
-        for place, each in zip(places, zip([t for t, _ in suspended], begins, *columns, strict=True), strict=True):
-            several = alike.get(place)
-            if several is None:
-                alike[place] = [each]
+            of_frame = self.numbers["cframe.frame"]
+            if saved is None:
+                places = [begin + of_frame for begin in begins]
             else:
-                several.append(each)
-        return alike.values()
+                places = [
+                    begin + of_frame + (buffer - sp if length and sp <= begin < base else 0)
+                    for begin, length, sp, base, buffer in zip(begins, *saved, strict=True)
+                ]
+            begins = self._words_at(places)
+        return Suspended(rows, begins, chunks, saved)
 
     def _words_at(self, places: list[int]) -> list[int]:
         """Where stacks begin; 0 for one that cannot be read, where that is allowed."""
@@ -359,43 +385,56 @@ class Reader:
         found = trying("where stacks begin", None, memory.words, places)
         return found or [trying(f"the stack of a tasklet at {at:#x}", 0, memory.word, at) for at in places]
 
-    def _learn(self, shapes: Shapes, thread: Thread, found: Found) -> tuple[Key, tuple[Part, ...] | None]:
+    def _learn(
+        self, shapes: Shapes, thread: Thread, suspended: Suspended, number: int
+    ) -> tuple[Key, tuple[Part, ...] | None]:
+        row = suspended.rows[number]
         try:
-            key, parts = shapes.learn(*found[1:])
+            key, parts = shapes.learn(*suspended.found(number))
         except DAMAGED as error:
             if not self.problems.lenient:
                 raise
-            self.problems.note(f"the stack of the tasklet at {found[0]:#x}", error)
+            self.problems.note(f"the stack of the tasklet at {thread.tasks.ids[row]:#x}", error)
             return (), None
-        thread.keys[found[0]] = key
+        thread.keys[row] = key
         return key, parts
 
-    def _compare(self, thread: Thread, key: Key, parts: tuple[Part, ...], found: list[Found]) -> list[Found]:
+    def _compare(
+        self, thread: Thread, suspended: Suspended, key: Key, parts: tuple[Part, ...], left: list[int]
+    ) -> list[int]:
         """Give those of a shape its key; the others are returned."""
-        other = set[int]()
-        chunks = [each[5] for each in found]
+        other = list[int]()
+        for first in range(0, len(left), COMPARED):
+            some = left[first : first + COMPARED]
+            wrong = self._differing(suspended, parts, some)
+            if wrong:
+                other += [some[number] for number in sorted(wrong)]
+        different, keys, rows = set(other), thread.keys, suspended.rows
+        for number in left:
+            if number not in different:
+                keys[rows[number]] = key
+        return other
+
+    def _differing(self, suspended: Suspended, parts: tuple[Part, ...], some: list[int]) -> set[int]:
+        """Which of some suspended tasklets, by their places in `some`, do not have a stack of these parts."""
+        wrong, chunks = set[int](), [suspended.chunks[number] for number in some]
         for part in parts:
             offset = part.offset
-            places = [offset + each[4] for each in found] if part.inside else [offset + chunk for chunk in chunks]
-            data, missing = self.stack_memory.pieces_at(places, part.size)
-            if len(missing) == len(found):
-                return found
-            other.update(missing, differing(part, data, chunks))
-        if not other:
-            thread.keys.update(dict.fromkeys([each[0] for each in found], key))
-            return []
-        for index, each in enumerate(found):
-            if index not in other:
-                thread.keys[each[0]] = key
-        return [found[index] for index in sorted(other)]
+            bases = [suspended.there(number) for number in some] if part.inside else chunks
+            data, missing = self.stack_memory.pieces_at([offset + base for base in bases], part.size)
+            wrong.update(missing)
+            if len(wrong) < len(some):
+                wrong |= differing(part, data, chunks)
+        return wrong
 
     def _current_stack(self, thread: Thread) -> None:
         fields, current = thread.fields, thread.fields["current"]
-        task = thread.tasks.get(current)
-        if task is None:
+        row = thread.tasks.where(current)
+        if row is None:
             if current:
                 self.switching = True
             return
+        task = thread.tasks.row(row)
         if task[self.at["state"]] != STARTED:
             self.switching = True  # it is about to run for the first time
             return
@@ -408,7 +447,7 @@ class Reader:
         if of_thread is not None:
             if not of_thread.key and current != fields["main"] and not fields["idle"] and self.sees_frames:
                 self.switching = True  # it begins or ends just now
-            thread.keys[current] = of_thread.key
+            thread.keys[row] = of_thread.key
             thread.frames[current] = of_thread.frames
             self._current[current] = of_thread.key, of_thread.frames
 
@@ -451,31 +490,30 @@ class Reader:
         heap, count, size = thread.fields["timers"], thread.fields["timer_count"], self.numbers["timer.size"]
         if not 0 <= count * size < 1 << 30:
             raise Torn(f"{count} timers")
-        when, task = self.numbers["timer.when"], self.numbers["timer.task"]
-        for first in range(0, count, 4096):
-            data = self.memory.read(heap + first * size, min(count - first, 4096) * size)
-            for at in range(0, len(data), size):
-                tasklet = int.from_bytes(data[at + task : at + task + 8], "little")
-                thread.timers[tasklet] = int.from_bytes(data[at + when : at + when + 8], "little", signed=True)
+        for first in range(0, count, ROWS):
+            data = self.memory.read(heap + first * size, min(count - first, ROWS) * size)
+            whens, tasklets = self._timer.columns(data)
+            thread.timers.update(zip(tasklets, whens, strict=True))
 
     def _what_is_waited_for(self, thread: Thread) -> None:
-        waits, parents, waiting, trying = self.waits, self.parents, self.waiting, self.problems.trying
-        on, blocked, state, scope = self.at["waiting_on"], self.at["blocked"], self.at["state"], self.at.get("scope")
-        adrift, current = self.adrift, thread.fields["current"]
+        waits, trying, at, columns = self.waits, self.problems.trying, self.at, thread.tasks.columns
+        if not len(thread.tasks):
+            return
+        blocked, current = columns[at["blocked"]], thread.fields["current"]
+        for on, count in Counter(compress(columns[at["waiting_on"]], blocked)).items():
+            self.waiting[on] = self.waiting.get(on, 0) + count
+            if on and on not in waits:
+                nothing: dict[str, Any] = {"kind": "", "type": 0}
+                waits[on] = trying(f"what is waited for at {on:#x}", nothing, self._object, on)
         of_thread = self.states.get(thread.fields["tstate"])
         native_id = of_thread.native_id if of_thread is not None else 0
-        for t, task in thread.tasks.items():
-            if task[blocked]:
-                at = task[on]
-                waiting[at] = waiting.get(at, 0) + 1
-                if at and at not in waits:
-                    nothing: dict[str, Any] = {"kind": "", "type": 0}
-                    waits[at] = trying(f"what is waited for at {at:#x}", nothing, self._object, at)
-            elif t not in thread.ring and task[state] == STARTED and t != current:
-                adrift[t] = native_id
-            if scope is not None and task[scope]:
-                unknown: tuple[int | None, str | None, int] = None, None, 0
-                parents[t] = trying(f"the scope of {t:#x}", unknown, self._scope, t, task[scope])
+        state = columns[at["state"]]
+        for row in [row for row, blocks in enumerate(blocked) if not blocks]:
+            t = thread.tasks.ids[row]
+            if t not in thread.ring and state[row] == STARTED and t != current:
+                self.adrift[t] = native_id
+        if "scope" in at:
+            self._scopes(compress(zip(thread.tasks.ids, columns[at["scope"]], strict=True), columns[at["scope"]]))
 
     def _contexts(self) -> None:
         """Read the contexts, and find the tasklets that wait for their answers."""
@@ -588,8 +626,17 @@ class Reader:
         known = self._current.get(t)
         return self.stack_with_frames(task) if known is None else known
 
-    def _scope(self, t: int, scope: int) -> tuple[int | None, str | None, int]:
-        """The tasklet that has opened the scope that it was spawned in, the name of its innermost scope, its own scope."""
+    def _scopes(self, tasklets: Iterable[tuple[int, int]]) -> None:
+        """Find the parents of tasklets, each with its innermost scope: thousands have the same one."""
+        known, trying = dict[int, Parent](), self.problems.trying
+        for t, scope in tasklets:
+            if scope not in known:
+                known[scope] = trying(f"the scope of {t:#x}", UNKNOWN, self._scope, 0, scope)
+            found = known[scope]
+            # One that it has opened itself is not what it was spawned in.
+            self.parents[t] = found if found[0] != t else trying(f"the scope of {t:#x}", UNKNOWN, self._scope, t, scope)
+
+    def _scope(self, t: int, scope: int) -> Parent:
         word, numbers = self.memory.word, self.numbers
         name = word(scope + numbers["scope.name"])
         text = self.objects.string(name) if name else None

@@ -276,11 +276,9 @@ def look_around(process: model.Process) -> None:
     """Add what the system knows: of descriptors what is at their other end, of threads their states and names of their own, and
     what memory and processor time the process has used.
     """
-    descriptors, seen = Descriptors(process.pid), set[int]()
-    for _, tasklet in process.tasklets():
-        wait = tasklet.wait
-        if wait is not None and wait.descriptor is not None and id(wait) not in seen:
-            seen.add(id(wait))  # alike ones share it
+    descriptors = Descriptors(process.pid)
+    for wait in process.waits():
+        if wait.descriptor is not None:
             wait.peer, wait.process = descriptors.peer(wait.descriptor)
     names: dict[int | None, str] = {}
     for thread in process.threads:

@@ -1,7 +1,8 @@
 """Stacks that look like one that was read before: recognised by a comparison, instead of being gone through frame by frame."""
 
 import struct
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Iterable, Sequence
 from operator import sub
 from typing import NamedTuple
 
@@ -86,20 +87,81 @@ class Shapes:
         return tuple(parts)
 
 
+class Suspended:
+    """Suspended tasklets in columns. `rows`: their numbers; `begins`: their innermost frames; `chunks`: those they began in.
+
+    `saved`: of those whose C stack was copied the length, where it was from and to, and where it is now; None where none was.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[int],
+        begins: Sequence[int],
+        chunks: Sequence[int],
+        saved: list[Sequence[int]] | None,
+    ) -> None:
+        self.rows, self.begins, self.chunks, self._saved = rows, begins, chunks, saved
+
+    def found(self, number: int) -> tuple[int, int, int, int, int]:
+        """What Shapes.learn() takes."""
+        low = high = there = 0
+        if self._saved is not None:
+            length, sp, base, buffer = (column[number] for column in self._saved)
+            if length:
+                low, high, there = sp, base, buffer - sp
+        return self.begins[number], low, high, there, self.chunks[number]
+
+    def there(self, number: int) -> int:
+        """How much further that is which was in its part of the C stack."""
+        return self.found(number)[3]
+
+    def by_innermost(self) -> Iterable[list[int]]:
+        """Those together whose innermost frame is at the same place, from the tasklet's chunk or on the C stack."""
+        begins, chunks = self.begins, self.chunks
+        if self._saved is None:
+            places = list(map(sub, begins, chunks))
+        else:
+            places = [
+                begin if length and sp <= begin < base else begin - chunk
+                for begin, chunk, length, sp, base, _ in zip(begins, chunks, *self._saved, strict=True)
+            ]
+        if places and places.count(places[0]) == len(places):
+            return [list(range(len(places)))]
+        alike: dict[int, list[int]] = {}
+        for number, place in enumerate(places):
+            several = alike.get(place)
+            if several is None:
+                alike[place] = [number]
+            else:
+                several.append(number)
+        return alike.values()
+
+
 def differing(part: Part, data: bytes | bytearray, chunks: list[int]) -> set[int]:
     """Which of many stacks are not of the shape of this part. `data`: the bytes of all, one after the other; a chunk for each.
 
-    A column of words is compared at once: that takes a tenth of the time that one stack after the other would.
+    A column of words is compared at once, as one number of so many words: that takes a hundredth of the time that one stack after
+    the other would. Which ones differ is looked up where some do.
     """
-    words, several, wrong = memoryview(data).cast("Q"), part.size // 8, set[int]()
+    words, several, count, wrong = memoryview(data).cast("Q"), part.size // 8, len(chunks), set[int]()
+
+    def all_of(value: int) -> int:
+        return int.from_bytes(value.to_bytes(8, "little") * count, "little")
+
     for index, bits, value in part.values:
-        column = words[index::several].tolist()
-        if bits != WHOLE:
-            column = [each & bits for each in column]
-        if column.count(value) != len(column):
-            wrong.update(number for number, each in enumerate(column) if each != value)
+        column = words[index::several].tobytes()
+        if bits == WHOLE:
+            equal = column == value.to_bytes(8, "little") * count
+        else:
+            equal = int.from_bytes(column, "little") & all_of(bits) == all_of(value)
+        if not equal:
+            each_word = enumerate(array("Q", column))
+            wrong.update(number for number, each in each_word if each & bits != value)
+    # No carry from word to word, which would make unequal columns equal.
+    whole = min(chunks) >= FIRST_CHUNK and max(chunks) < WHOLE - FIRST_CHUNK
+    begins, ones = int.from_bytes(array("Q", chunks), "little"), all_of(1)
     for index, delta in part.links:
-        column = list(map(sub, words[index::several].tolist(), chunks))
-        if column.count(delta) != len(column):
-            wrong.update(number for number, each in enumerate(column) if each != delta)
+        column = words[index::several].tobytes()
+        if not whole or int.from_bytes(column, "little") != begins + delta * ones:
+            wrong.update(number for number, each in enumerate(map(sub, array("Q", column), chunks)) if each != delta)
     return wrong

@@ -16,6 +16,7 @@ READERS = (
     "system.memory",
     "system.elf",
     "table",
+    "system.columns",
     "python",
     "shapes",
     "referring",

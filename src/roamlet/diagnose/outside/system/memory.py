@@ -148,21 +148,21 @@ class Memory:
         if data is not None:
             return data, []
         self.prefetch(places)
-        blocks, shift, mask, last, missing = self.blocks, self.shift, self.mask, self.size - size, list[int]()
-        between: dict[int, bytes] = {}
-        for index, at in enumerate(places):
-            if at & mask > last or at >> shift not in blocks:
-                try:
-                    between[index] = self.read(at, size)
+        blocks, shift, mask, missing = self.blocks, self.shift, self.mask, list[int]()
+        parts: list[bytes | Block]
+        try:
+            parts = [blocks[at >> shift][(low := at & mask) : low + size] for at in places]
+        except KeyError:
+            parts = [blocks.get(at >> shift, b"")[(low := at & mask) : low + size] for at in places]
+        if list(map(len, parts)).count(size) < len(parts):
+            for index, part in enumerate(parts):
+                if len(part) == size:
+                    continue
+                try:  # it goes on in the next block
+                    parts[index] = self.read(places[index], size)
                 except Torn:
                     missing.append(index)
-                    between[index] = bytes(size)
-        if not between:
-            return b"".join([blocks[at >> shift][at & mask : (at & mask) + size] for at in places]), []
-        parts = (
-            between[index] if index in between else blocks[at >> shift][at & mask : (at & mask) + size]
-            for index, at in enumerate(places)
-        )
+                    parts[index] = bytes(size)
         return b"".join(parts), missing
 
     def forget(self) -> None:
