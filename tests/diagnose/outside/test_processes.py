@@ -14,6 +14,7 @@ from roamlet.core import backend
 from roamlet.diagnose import model, render
 from roamlet.diagnose.attaching import asking
 from roamlet.diagnose.outside import CannotRead, cycles, read_process, reading
+from roamlet.diagnose.outside.errors import Torn
 from roamlet.diagnose.outside.following import Followed
 from roamlet.diagnose.outside.system import memory
 from roamlet.diagnose.outside.system.finding import find_processes
@@ -523,6 +524,43 @@ def test_one_that_is_traced_already_says_by_whom(started):
     running = started("busy", "0")
     with tracing(running.pid, seconds=100) as tracer:
         assert f"process {tracer.pid} traces it already" in refusal(running.pid)
+
+
+@pytest.mark.parametrize(
+    ("shift", "walks", "expected"),
+    [
+        (reading.SMALL_SHIFT, [3, 0, 1, 0], 4),  # of a process with few tasklets two have to meet nothing new
+        (reading.SMALL_SHIFT, [3, None, 0, None, 0], 5),  # None: one that contradicts itself
+        (reading.SMALL_SHIFT, [1] * 10, reading.LEARNING),
+        (reading.LARGE_SHIFT, [3, 0], 2),
+    ],
+)
+def test_all_is_known_that_is_of_interest_before_a_process_is_stopped(shift, walks, expected):
+    class Walks:
+        late, walked, copied = 0, 0, 0
+
+        def __init__(self):
+            self.memory, self.shift = self, shift
+
+        def look(self):
+            pass
+
+        def refreshed(self):
+            def copy():
+                self.copied += 1
+
+            return copy
+
+        def walk(self):
+            new = walks[self.walked]
+            self.walked += 1
+            if new is None:
+                raise Torn("it has changed")
+            self.late += new
+
+    fake = Walks()
+    reading._learn(fake, fake, [fake])
+    assert (fake.walked, fake.copied) == (expected, expected)
 
 
 def test_small_pieces_are_gathered_by_several_threads_in_order(monkeypatch):

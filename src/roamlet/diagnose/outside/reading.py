@@ -24,6 +24,8 @@ LARGE_SHIFT = 18  # 256 KiB: fewer calls for many tasklets, which are near to ea
 FEW = 5_000  # tasklets, for the small blocks
 STACK_SHIFT = 12  # a page: with a C stack for each tasklet, frames are megabytes apart
 UNDISTURBED = 3  # attempts before anything is stopped
+LEARNING = 6  # walks before it is stopped, at most
+KNOWN = 2  # of them that have to meet nothing new
 STOPPED = 12  # attempts for which it stands only while memory is copied
 # Where it is not known whether the core's code runs: so many times a tasklet has to look paused until it is taken for that.
 SIGHTINGS = 6
@@ -191,6 +193,7 @@ def _from_a_moment(reader: Reader, source: ProcessSource, memories: list[Memory]
     When; for how many seconds it was stopped at most, and in total.
     """
     longest, total, sightings = 0.0, 0.0, dict[int, int]()
+    _learn(reader, source, memories)
     for _ in range(STOPPED):
         source.look()
         plans = [memory.refreshed() for memory in memories]
@@ -219,6 +222,26 @@ def _from_a_moment(reader: Reader, source: ProcessSource, memories: list[Memory]
         if not late and not reader.switching and not uncertain:
             return now, longest, total
     return None, longest, total
+
+
+def _learn(reader: Reader, source: ProcessSource, memories: list[Memory]) -> None:
+    """Walk while it runs, until all is known that is to be copied: what is met then for the first time takes one more stop.
+
+    What is of interest depends on which tasklet runs: of a process with few of them more than one walk has to meet nothing new.
+    """
+    left = KNOWN if reader.memory.shift == SMALL_SHIFT else 1
+    for _ in range(LEARNING):
+        source.look()
+        for memory in memories:
+            memory.refreshed()()
+            memory.late = 0
+        try:
+            reader.walk()
+        except DAMAGED:  # it has changed meanwhile
+            continue
+        left -= not any(memory.late for memory in memories)
+        if left == 0:
+            break
 
 
 def _while_it_stands(reader: Reader, source: ProcessSource, memories: list[Memory]) -> tuple[int, float]:
