@@ -42,6 +42,10 @@ def denied(**options):
             "A port is no part of the name: -H alpha:22",
         ),
         (
+            lambda: Ssh("local").explain(255, ["ssh: Could not resolve hostname local: Name or service not known"]),
+            "This machine as a host is a line of an inventory, -i: here ansible_connection=local",
+        ),
+        (
             lambda: Ssh("alpha").explain(255, ["connect to host alpha port 22: Connection refused"]),
             r"right (-H HOST:PORT)",
         ),

@@ -76,7 +76,11 @@ def test_ansibles_local_hosts_are_this_machine(tmp_path):
     ("words", "message"),
     [
         ([], "name hosts with -H, or an inventory with -i"),
-        (["-H", "a b"], "'a b' is no host name"),
+        (["-H", "a b"], "'a b' is no host name; give HOST, USER@HOST or USER@HOST:PORT\n"),
+        (
+            ["-H", "web[1-"],
+            "'web[1-' is no host name; give HOST, USER@HOST or USER@HOST:PORT; a range is written web[01-20]\n",
+        ),
         (["-i", "/no/such.toml"], "-i /no/such.toml: the file cannot be read"),
         (["-H", "a", "--ssh-config", "/no/such"], "--ssh-config /no/such: there is no such file"),
     ],

@@ -158,6 +158,12 @@ def test_what_cannot_be_done_is_said_before_anything_runs(trace, program, tmp_pa
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="there is no /dev/full")
+def test_without_words_what_is_needed_is_named_and_nothing_else(trace):
+    process = trace()
+    assert process.returncode == 64
+    assert process.stderr.splitlines()[-1].endswith("arguments are required: SCRIPT | PID | HOST:PID")
+
+
 def test_a_pipe_is_not_waited_for(trace, program, tmp_path):
     os.mkfifo(tmp_path / "pipe.json")
     done = trace("-o", "pipe.json", program(WORKS))

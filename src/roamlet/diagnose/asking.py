@@ -38,6 +38,16 @@ def asked(name: str) -> Any:
     return sys.modules.get(name)
 
 
+def outside_of(folder: str, frame: FrameType | None) -> FrameType | None:
+    """The first frame outwards whose code is in no file below this folder, which ends in "/"; None where there is none.
+
+    A frame of a look itself in a variable of its own would be a cycle.
+    """
+    while frame is not None and frame.f_code.co_filename.startswith(folder):
+        frame = frame.f_back
+    return frame
+
+
 def around(tasklet: Any, frame: FrameType | None) -> list[Any]:
     """What the frames of a suspended tasklet refer to. `frame`: the innermost one of a tasklet that is its thread's current one.
 

@@ -120,7 +120,7 @@ class _Look:
                 service=(entry is not None and entry[10]) or _of_our_own(thread),
             )
             if entry is None:
-                made.frames = self.stack(_of_program(running.get(ident)))
+                made.frames = self.stack(asking.outside_of(_OWN_FOLDER, running.get(ident)))
             else:
                 made.scheduler = self.scheduler(entry)
             threads.append(made)
@@ -141,7 +141,7 @@ class _Look:
     def tasklet(self, entry: tuple[Any, ...], current: object, main: object) -> Tasklet:
         tasklet, state, blocked, on, offset, channels, due, since, scopes, atomic, preempted, queued, stack = entry
         # The core shows no stack of the one whose frames its thread has at present, and on greenlet of no other.
-        live = _of_program(tasklet.frame) if stack is None or self.locals else None
+        live = asking.outside_of(_OWN_FOLDER, tasklet.frame) if stack is None or self.locals else None
         made = Tasklet(
             id=id(tasklet),
             name="main" if tasklet is main else asking.name_of(tasklet),
@@ -159,7 +159,7 @@ class _Look:
             made.wait = self.wait(tasklet, blocked, on, offset, channels, live if stack is None else None)
             made.wait.due, made.wait.since = due, since
         if any(each.function.endswith("run_forever") for each in made.frames):
-            made.tasks = asking.tasks(live or _of_program(tasklet.frame), self.stack)
+            made.tasks = asking.tasks(live or asking.outside_of(_OWN_FOLDER, tasklet.frame), self.stack)
         return made
 
     def wait(
@@ -215,13 +215,6 @@ class _Look:
                 text = f"<its repr raised {type(error).__name__}>"
             found.append((name, text if len(text) <= LONGEST_REPR else text[: LONGEST_REPR - 1] + "…"))
         return tuple(found)
-
-
-def _of_program(frame: FrameType | None) -> FrameType | None:
-    """The first frame outwards that is no part of the look itself. One of those in a variable of its own would be a cycle."""
-    while frame is not None and frame.f_code.co_filename.startswith(_OWN_FOLDER):
-        frame = frame.f_back
-    return frame
 
 
 def _state(state: int, blocked: int, current: bool, queued: bool) -> str:

@@ -93,7 +93,10 @@ def test_processes_by_name_and_those_that_cannot_be_read(started, capsys):
             assert main(["ps", str(other.pid)]) == 1
         finally:
             other.kill()
-    assert capsys.readouterr().err == f"roamlet ps: process {other.pid}: it has not loaded roamlet\n"
+    assert capsys.readouterr().err == (
+        f"roamlet ps: process {other.pid}: it has not loaded roamlet: `roamlet ps` without a PID lists the processes that "
+        "have\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -154,6 +157,11 @@ def test_on_a_host(started, tmp_path, capsys):
     assert len(list(process.tasklets())) == 6
     assert main(["ps", "-i", str(hosts), "here:1"]) in (0, 1)
     capsys.readouterr()
+    with open("/proc/sys/kernel/pid_max") as file:
+        absent = int(file.read()) + 1
+    assert main(["ps", "-i", str(hosts), f"here:{absent}"]) == 1
+    said = capsys.readouterr().out
+    assert re.fullmatch(rf"here +[0-9.]+ s  FAILED  there is no process {absent}, or it has ended meanwhile\n", said)
     assert main(["ps", "-i", str(hosts), "-H", "here", "--name", "no such program, surely"]) == 1
     assert "no such process that may be looked at uses roamlet" in capsys.readouterr().out
 

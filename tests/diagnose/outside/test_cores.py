@@ -13,6 +13,7 @@ import pytest
 from roamlet.core import backend
 from roamlet.diagnose import model
 from roamlet.diagnose.outside import CannotRead, read_core, read_process
+from roamlet.diagnose.outside.system import corefile
 from tests.diagnose.outside.images import write_core
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="core files are read as Linux writes them")
@@ -113,6 +114,12 @@ def test_a_core_file_of_another_program(tmp_path):
         finally:
             process.kill()
     assert refusal(path) == "it has not loaded roamlet"
+
+
+def test_of_ranges_that_overlap_the_first_is_taken():
+    ranges = [(20, 30, "d"), (5, 20, "b"), (0, 10, "a"), (10, 20, "c"), (30, 30, "empty"), (40, 35, "reversed")]
+    assert corefile._apart(ranges) == [(0, 10, "a"), (10, 20, "c"), (20, 30, "d")]
+    assert corefile._apart([]) == []
 
 
 def test_headers_that_contradict_each_other(core):

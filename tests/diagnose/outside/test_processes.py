@@ -20,7 +20,7 @@ from roamlet.diagnose.outside.system import memory
 from roamlet.diagnose.outside.system.finding import find_processes
 from roamlet.diagnose.outside.system.memory import explained
 from roamlet.diagnose.outside.system.stopping import Stopped, activity
-from roamlet.diagnose.outside.table import find_table
+from roamlet.diagnose.outside.table import NoTable, find_table
 from tests.diagnose.outside import conftest
 from tests.diagnose.outside.conftest import part_of, state_of
 
@@ -385,11 +385,27 @@ def test_a_process_without_roamlet():
     with subprocess.Popen(["sleep", "100"]) as process:
         try:
             assert refusal(process.pid) in (
-                "it has not loaded roamlet",
+                "it has not loaded roamlet: `roamlet ps` without a PID lists the processes that have",
                 f"there is no process {process.pid}, or it has ended meanwhile",
             )
         finally:
             process.kill()
+
+
+@pytest.mark.parametrize(("without", "expected"), [(2, "it was read"), (1000, "its roamlet is older than")])
+def test_a_process_that_is_loading_roamlet_just_now_is_read_a_moment_later(started, monkeypatch, without, expected):
+    running = started("blocked", "5")
+    found, looks = reading.find_table, []
+
+    def loading(memory):
+        looks.append(memory)
+        if len(looks) <= without:
+            raise NoTable("its roamlet is older than `roamlet ps`")
+        return found(memory)
+
+    monkeypatch.setattr(reading, "find_table", loading)
+    assert refusal(running.pid).startswith(expected)
+    assert len(looks) > 2
 
 
 def test_a_python_whose_frames_are_unknown_is_read_without_stacks(started, monkeypatch):

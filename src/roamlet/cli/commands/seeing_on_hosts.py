@@ -37,9 +37,14 @@ def see_on_hosts(options: argparse.Namespace, render: Render) -> int:
             except ValueError as error:
                 shown = f"not read: {error}"
             parts.append(shown.rstrip("\n"))
+        if refused(found):
+            return "\n".join(str(each["error"]) for each in found)
         return "\n" + "\n\n".join(parts) if parts else "no such process that may be looked at uses roamlet"
 
-    style = Style(text, lambda found: {"processes": found}, as_json=options.json)
+    def refused(found: list[dict[str, Any]]) -> bool:
+        return pid is not None and all("error" in each for each in found)
+
+    style = Style(text, lambda found: {"processes": found}, as_json=options.json, failed=refused)
     with hops(options, inventory) as way:
 
         def work(target: Host) -> Any:

@@ -54,7 +54,8 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument(
         "script", metavar="SCRIPT | PID | HOST:PID", help="a file, or a module with -m; a process that runs"
     )
-    parser.add_argument("arguments", metavar="ARG", nargs=argparse.REMAINDER)
+    further = parser.add_argument("arguments", metavar="ARG", nargs=argparse.REMAINDER)
+    further.required = False  # which argparse says of it, although there may be none
     parser.set_defaults(command=trace, ends_options=lambda before, word: True)
 
 

@@ -15,6 +15,10 @@ WORDS = tuple(
             r"Give the path of one: remote\.ssh\(.*?, python='/path/to/python3'\)",
             "Give the path of one: --python /path/to/python3",
         ),
+        (
+            r"A context on this machine is made by remote\.local\(\)\.",
+            "This machine as a host is a line of an inventory, -i: here ansible_connection=local",
+        ),
         (r"remote\.ssh\('([^']*)', port=(\d+)\)", r"-H \1:\2"),
         (
             r"name user= and an IdentityFile, or give a password=\.",

@@ -67,6 +67,7 @@ class Style:
     as_json: bool
     group: bool = False
     each: bool = True
+    failed: Callable[[Any], bool] = lambda value: False  # whether the value says that nothing was done there
 
 
 def carry_out(
@@ -145,6 +146,8 @@ def _what(outcome: "Outcome[Host, Any]", style: Style) -> str:
             [f"FAILED  {_headline(outcome.error)}", *(getattr(outcome.error, "printed", []) if style.group else [])]
         )
     said = style.shown(outcome.value)
+    if style.failed(outcome.value):
+        return f"FAILED  {said}"
     return f"ok{said}" if said.startswith("\n") else f"ok      {said}".rstrip()
 
 

@@ -115,7 +115,8 @@ def _host(name: str, inventory: Inventory) -> Host:
     if match is None or not ADDRESS.fullmatch(address) or name.startswith("-"):
         if name in inventory.settings:
             raise UsageError(f"-i: {name!r}, a host of the inventory, is no host name. Is that file an inventory?")
-        raise UsageError(f"-H: {name!r} is no host name; give HOST, USER@HOST or USER@HOST:PORT")
+        ranges = "; a range is written web[01-20]" if "[" in name or "]" in name else ""
+        raise UsageError(f"-H: {name!r} is no host name; give HOST, USER@HOST or USER@HOST:PORT{ranges}")
     if port is not None and not 0 < int(port) < 65536:
         raise UsageError(f"-H: {name!r}: there is no port {port}; ports are 1 to 65535")
     known = inventory.settings.get(address, {})

@@ -6,7 +6,7 @@ from typing import Any
 from roamlet.diagnose import model
 from roamlet.diagnose.outside.errors import DAMAGED, CannotRead
 from roamlet.diagnose.outside.reader import MOST_THREADS
-from roamlet.diagnose.outside.reading import command_of, look_around, read_process, reader_of
+from roamlet.diagnose.outside.reading import command_of, look_around, read_process, reader_of_process
 from roamlet.diagnose.outside.system.finding import find_processes
 from roamlet.diagnose.outside.system.memory import ProcessSource
 
@@ -23,7 +23,7 @@ class Followed:
         self.pause = 0.0  # seconds for which its tasklets are left alone after the last look at them, by what that took
         self._rested = 0.0  # on the monotonic clock: until then its tasklets are left alone
         self._source = ProcessSource(pid)
-        self._reader = reader_of(self._source, with_locals=False)
+        self._reader = reader_of_process(self._source, with_locals=False)
 
     def look(self) -> tuple[model.Process, model.Process | None]:
         """counters(), and all of it unless that was read so lately that it would cost too much.

@@ -17,11 +17,12 @@ from roamlet.diagnose.outside.system.descriptors import Descriptors
 from roamlet.diagnose.outside.system.memory import Memory, ProcessSource, Source
 from roamlet.diagnose.outside.system.proc import opened
 from roamlet.diagnose.outside.system.stopping import Stopped, activity
-from roamlet.diagnose.outside.table import MODULE, Table, find_table
+from roamlet.diagnose.outside.table import MODULE, NoTable, NotLoaded, Table, find_table
 
 SMALL_SHIFT = 14  # 16 KiB: what a busy process is stopped for to copy is little
 LARGE_SHIFT = 18  # 256 KiB: fewer calls for many tasklets, which are near to each other in the heap
 FEW = 5_000  # tasklets, for the small blocks
+LONGEST_LOADING = 0.2  # seconds that the linker may take, for which a process has roamlet, and no table
 STACK_SHIFT = 12  # a page: with a C stack for each tasklet, frames are megabytes apart
 UNDISTURBED = 3  # attempts before anything is stopped
 LEARNING = 6  # walks before it is stopped, at most
@@ -47,7 +48,7 @@ def read_process(pid: int, *, with_locals: bool = False) -> model.Process:
         )
     with collector_off():
         source = ProcessSource(pid)
-        reader, stopped = reader_of(source, with_locals=with_locals), 0.0
+        reader, stopped = reader_of_process(source, with_locals=with_locals), 0.0
         for attempt in range(DESCRIBED):
             process = model.Process(
                 pid, command_of(pid), reader.table.version, backend=reader.table.backend, taken=time.time()
@@ -67,6 +68,21 @@ def read_process(pid: int, *, with_locals: bool = False) -> model.Process:
             process.problems.append("it has loaded roamlet, but no thread of it has used a tasklet yet")
         look_around(process)
     return process
+
+
+def reader_of_process(source: ProcessSource, *, with_locals: bool) -> Reader:
+    """reader_of() of a process, which may be loading roamlet at this moment. Raises CannotRead."""
+    until = time.monotonic() + LONGEST_LOADING
+    while True:
+        try:
+            return reader_of(source, with_locals=with_locals)
+        except NotLoaded as error:
+            raise CannotRead(f"{error}: `roamlet ps` without a PID lists the processes that have") from None
+        except NoTable:
+            if time.monotonic() > until:
+                raise
+        time.sleep(LONGEST_LOADING / 10)
+        source.look()
 
 
 def read_core(path: str, exe: str | None = None, *, with_locals: bool = False) -> model.Process:

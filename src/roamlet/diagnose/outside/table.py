@@ -18,6 +18,14 @@ NUMBER = struct.Struct("<24sQ")
 MOST = 10_000  # entries of a table
 
 
+class NotLoaded(CannotRead):
+    """It has no roamlet."""
+
+
+class NoTable(CannotRead):
+    """Its roamlet has no table: an older one, or one that is being loaded at this moment, before the linker has gone through it."""
+
+
 class Table:
     """What all modules of one process say. `numbers` and `addresses` by their names."""
 
@@ -54,7 +62,7 @@ def find_table(memory: Memory) -> Table:
     table, modules = Table(), [each for each in memory.source.mappings if MODULE.search(each.path)]
     modules = modules or [each for each in memory.source.mappings if IN_MEMORY.search(each.path)]
     if not modules:
-        raise CannotRead("it has not loaded roamlet")
+        raise NotLoaded("it has not loaded roamlet")
     strange = b""
     cores = 0
     for path in dict.fromkeys(each.path for each in modules):
@@ -77,7 +85,7 @@ def find_table(memory: Memory) -> Table:
             " `roamlet ps` of the version that it runs"
         )
     if not table.backend:
-        raise CannotRead("its roamlet is older than `roamlet ps`: it does not say where its tasklets are")
+        raise NoTable("its roamlet is older than `roamlet ps`: it does not say where its tasklets are")
     return table
 
 

@@ -9,6 +9,7 @@ from typing import TextIO
 import roamlet
 from roamlet.core import _core, os_threads, outside_atomic
 from roamlet.diagnose import background
+from roamlet.diagnose.asking import outside_of
 from roamlet.diagnose.tracing import recording as recorded
 from roamlet.diagnose.tracing import writing
 from roamlet.diagnose.tracing.contexts import Watched
@@ -134,19 +135,13 @@ class _Looker:
                 frame = frames.get(ident)
                 if frame is not None and ident != os_threads.get_ident():
                     self.samples.append(
-                        Sample(time.monotonic_ns(), ident, tasklet, since, stack_of(_of_program(frame)))
+                        Sample(
+                            time.monotonic_ns(), ident, tasklet, since, stack_of(outside_of(_INTERNAL, frame) or frame)
+                        )
                     )
         finally:
             frame = None
             frames.clear()  # this frame is among them
-
-
-def _of_program(frame: FrameType) -> FrameType:
-    """The first frame outwards that is not roamlet's own, as for the places of waits; the innermost where all are."""
-    outer: FrameType | None = frame
-    while outer is not None and outer.f_code.co_filename.startswith(_INTERNAL):
-        outer = outer.f_back
-    return outer or frame
 
 
 def stack_of(frame: FrameType | None) -> tuple[Place, ...]:

@@ -236,6 +236,8 @@ def _host(ssh: Ssh, text: str, said: list[str]) -> ConnectError | None:
     hint = "Is it spelt right? Names of your own belong into /etc/hosts or into a Host entry of ~/.ssh/config."
     if with_port := WITH_PORT.fullmatch(ssh.host):
         hint = f"A port is no part of the name: remote.ssh({with_port['host']!r}, port={with_port['port']})"
+    elif ssh.host == "local":
+        hint = "A context on this machine is made by remote.local()."
     return HostUnknown(f"{ssh.to} failed: the name {match['name']!r} cannot be resolved ({match['why']}).\n    {hint}")
 
 

@@ -6,7 +6,7 @@ import os
 import stat
 import struct
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from roamlet.diagnose.outside.errors import CannotRead
 from roamlet.diagnose.outside.system import elf
@@ -28,6 +28,18 @@ class Load(NamedTuple):
     offset: int
     path: str
     writable: bool
+
+
+R = TypeVar("R", bound=tuple[Any, ...])
+
+
+def _apart(ranges: list[R]) -> list[R]:
+    """Ranges, each a start, an end and what it is, by their starts. Of those that overlap, which no process has, the first."""
+    found = list[R]()
+    for each in sorted(ranges):
+        if each[0] < each[1] and (not found or found[-1][1] <= each[0]):
+            found.append(each)
+    return found
 
 
 class CoreSource(Source):
@@ -77,8 +89,7 @@ class CoreSource(Source):
             self.problems.append(
                 "the core file is incomplete: its end is missing. `ulimit -c unlimited` before the program starts avoids that"
             )
-        dumped.sort()
-        self._loads = self._with_files(dumped, files, entry)
+        self._loads = self._with_files(_apart(dumped), _apart(files), entry)
         self.set_mappings(Mapping(load.start, load.end, load.path, load.writable) for load in self._loads)
         if not self._loads:
             raise CannotRead(f"{path} has no memory in it")
@@ -112,10 +123,10 @@ class CoreSource(Source):
     def _with_files(self, dumped: list[Load], files: list[tuple[int, int, int, str]], entry: int) -> list[Load]:
         """What was dumped, with the paths of mapped files, and parts of those files where nothing was dumped."""
         program = next((path for start, end, _, path in files if start <= entry < end), None)
-        named, loads, strange = {}, [], set[str]()
-        for start, end, offset, path in sorted(files):
-            named[start] = path
-            inside = [load for load in dumped if load.start < end and load.end > start]
+        loads, strange = list[Load](), set[str]()
+        starts, ends = [load.start for load in dumped], [load.end for load in dumped]
+        for start, end, offset, path in files:
+            inside = dumped[bisect.bisect_right(ends, start) : bisect.bisect_left(starts, end)]
             file = self._mapped(self._exe if self._exe and path == program else path)
             if file is None:
                 continue
@@ -134,10 +145,11 @@ class CoreSource(Source):
             self.problems.append(
                 f"{', '.join(sorted(strange))}: the file is no longer the one that the process had mapped"
             )
-        spans = sorted((start, end, path) for start, end, _, path in files)
+        begins = [start for start, *_ in files]
         for load in dumped:
-            path = next((path for start, end, path in spans if start <= load.start < end), "")
-            loads.append(load._replace(path=path))
+            index = bisect.bisect_right(begins, load.start) - 1
+            inside_one = index >= 0 and load.start < files[index][1]
+            loads.append(load._replace(path=files[index][3] if inside_one else ""))
         return sorted(loads)
 
     def _differs(self, load: Load, file: mmap.mmap, offset: int) -> bool:
