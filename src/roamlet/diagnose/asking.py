@@ -39,7 +39,7 @@ def asked(name: str) -> Any:
 
 
 def outside_of(folder: str, frame: FrameType | None) -> FrameType | None:
-    """The first frame outwards whose code is in no file below this folder, which ends in "/"; None where there is none.
+    """The first frame outwards whose code is in no file below this folder, which ends in "/"; else None.
 
     A frame of a look itself in a variable of its own would be a cycle.
     """

@@ -55,7 +55,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "script", metavar="SCRIPT | PID | HOST:PID", help="a file, or a module with -m; a process that runs"
     )
     further = parser.add_argument("arguments", metavar="ARG", nargs=argparse.REMAINDER)
-    further.required = False  # which argparse says of it, although there may be none
+    further.required = False  # argparse counts it among those that are missing, although it may be empty
     parser.set_defaults(command=trace, ends_options=lambda before, word: True)
 
 
