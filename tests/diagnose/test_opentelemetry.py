@@ -12,10 +12,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, StatusCode, TraceFlags, TraceState
 
+from roamlet import _observing as observing
 from roamlet import remote
 from roamlet.diagnose import opentelemetry
 from roamlet.diagnose.tracing import Trace
-from roamlet.remote.base import observing
 from roamlet.wire import build
 from roamlet.wire.calls import traced
 from tests.diagnose import telemetry

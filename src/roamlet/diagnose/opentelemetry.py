@@ -9,8 +9,8 @@ from typing import Any
 
 from opentelemetry import trace
 
+from roamlet import _observing as observing
 from roamlet._version import VERSION
-from roamlet.remote.base import observing
 from roamlet.remote.values.registry import Incoming
 from roamlet.wire import protocol
 

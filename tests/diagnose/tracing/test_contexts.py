@@ -6,11 +6,11 @@ import time
 import pytest
 
 import roamlet
+from roamlet import _observing as observing
 from roamlet import remote
 from roamlet.diagnose.tracing import Trace
 from roamlet.diagnose.tracing.contexts import _Context
 from roamlet.diagnose.tracing.timeline import arrivals, timeline
-from roamlet.remote.base import observing
 from tests.snapshot.conftest import KNOWN
 
 
@@ -46,6 +46,28 @@ def test_a_call_is_a_span_with_its_time_on_the_target_inside():
     assert first.tasklet != 0
     assert second.begin >= first.begin
     assert observing.observer is None
+
+
+FIRST = """\
+    import os, sys
+    from roamlet.diagnose import trace
+
+    with trace():
+        pass
+    print([name for name in sys.modules if name.startswith(("roamlet.remote", "roamlet.wire"))])
+    with trace() as second:
+        from roamlet import remote
+
+        with remote.local(name="alpha") as alpha:
+            alpha.call(os.getpid)
+    print([span.kind for span in second.recordings[0].spans])
+    """
+
+
+def test_a_program_without_contexts_loads_nothing_of_them_and_the_first_one_is_seen(program, python):
+    done = python(program(FIRST))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "[]\n['remote call', 'on the target']\n"
 
 
 def test_a_call_that_fails_has_its_times_too():

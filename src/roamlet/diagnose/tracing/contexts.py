@@ -5,17 +5,18 @@ process's is found from the calls: what a target notes of one lies between its s
 """
 
 import logging
+import sys
 import time
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from roamlet import _observing as observing
 from roamlet.core import _core
 from roamlet.diagnose.tracing import recording as recorded
 from roamlet.diagnose.tracing.recording import Recording, Span
-from roamlet.remote import RemoteError
-from roamlet.remote.base import observing
-from roamlet.remote.calls.engine import Calls, opened
-from roamlet.wire.calls import timed
+
+if TYPE_CHECKING:
+    from roamlet.remote.calls.engine import Calls
 
 SPANS = 100_000  # of calls, modules and moves
 PATIENCE = 10.0  # seconds for a context to begin, and to hand over what it has
@@ -27,7 +28,7 @@ _log = logging.getLogger("roamlet.diagnose")
 class _Context:
     """One context: the calls to it that were sent, and the bounds of what its clock is ahead of this process's, in ns."""
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: "Calls") -> None:
         self.name = calls.name
         self.near = calls.link.is_near
         self.pid = 0
@@ -46,7 +47,7 @@ class _Context:
 
 
 class Watched(observing.Observer):
-    """The observer of a trace; see remote/base/observing.py. `spans` and `recordings` are complete after end()."""
+    """The observer of a trace; see roamlet/_observing.py. `spans` and `recordings` are complete after end()."""
 
     def __init__(self, events: int) -> None:
         self.spans: list[Span] = []
@@ -58,7 +59,8 @@ class Watched(observing.Observer):
     def begin(self) -> None:
         """Observe, and have all contexts that are open note what they do. Blocks this tasklet for a round trip to each."""
         observing.add(self)
-        for calls in opened():
+        engine = sys.modules.get("roamlet.remote.calls.engine")  # a program without contexts has not loaded it
+        for calls in engine.opened() if engine is not None else ():
             self.opened(calls)
 
     def end(self) -> None:
@@ -76,6 +78,10 @@ class Watched(observing.Observer):
     # ---- what is told
 
     def opened(self, calls: Any) -> None:
+        # Inside, as in closing(): 8 MB that a program without contexts does not need.
+        from roamlet.remote import RemoteError
+        from roamlet.wire.calls import timed
+
         context = _Context(calls)
         try:
             calls.shipping.need("calls.timed")
@@ -92,6 +98,10 @@ class Watched(observing.Observer):
         context = self._contexts.pop(calls, None)
         if context is None:
             return
+        # Inside: as in opened().
+        from roamlet.remote import RemoteError
+        from roamlet.wire.calls import timed
+
         try:
             before = time.monotonic_ns()
             clock, done, lost, raw = calls.call(timed.stop, timeout=PATIENCE)

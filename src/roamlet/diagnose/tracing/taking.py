@@ -7,6 +7,7 @@ from types import FrameType, TracebackType
 from typing import TextIO
 
 import roamlet
+from roamlet import _observing as observing
 from roamlet.core import _core, os_threads, outside_atomic
 from roamlet.diagnose import background
 from roamlet.diagnose.asking import outside_of
@@ -14,7 +15,6 @@ from roamlet.diagnose.tracing import recording as recorded
 from roamlet.diagnose.tracing import writing
 from roamlet.diagnose.tracing.contexts import Watched
 from roamlet.diagnose.tracing.recording import Place, Recording, Sample
-from roamlet.remote.base import observing
 
 EVENTS = 1 << 18
 HOLD = 0.01  # seconds

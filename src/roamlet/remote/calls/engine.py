@@ -12,10 +12,10 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from roamlet import _observing as observing
 from roamlet._migration import Home
 from roamlet.core import Waiter, published
 from roamlet.remote import modules
-from roamlet.remote.base import observing
 from roamlet.remote.base.deadlines import deadline_of, remaining
 from roamlet.remote.base.facts import Facts
 from roamlet.remote.base.threads import TaskletThread, Threads, forget_after_fork, release

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from roamlet import _observing as observing
 from roamlet.remote import modules
-from roamlet.remote.base import observing
 from roamlet.remote.channels.served import ChannelReferences
 from roamlet.remote.shipping.shipping import part_name
 from roamlet.remote.values.registry import Body, Outgoing

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
+from roamlet import _observing as observing
 from roamlet.core import ChannelClosed, TaskletExit
-from roamlet.remote.base import observing
 from roamlet.remote.base.deadlines import deadline_of, limit
 from roamlet.remote.calls.engine import Calls
 from roamlet.remote.calls.request import Request

@@ -10,10 +10,10 @@ import sys
 import time
 from typing import Any
 
+from roamlet import _observing as observing
 from roamlet._migration import MigrationDecision
 from roamlet.core import TaskletExit, channel, os_threads, tasklet
 from roamlet.remote import modules
-from roamlet.remote.base import observing
 from roamlet.remote.calls.engine import Calls, ContextBase
 from roamlet.remote.channels.window import WindowChannel
 from roamlet.remote.errors import CannotTravel, MoveInDoubt, NotMoved, RemoteError

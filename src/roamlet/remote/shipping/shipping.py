@@ -8,9 +8,9 @@ import logging
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, TypeVar
 
+from roamlet import _observing as observing
 from roamlet.core import Waiter
 from roamlet.remote import modules
-from roamlet.remote.base import observing
 from roamlet.remote.base.deadlines import limit
 from roamlet.remote.base.threads import TaskletThread
 from roamlet.remote.errors import RemoteError

@@ -1,4 +1,7 @@
-"""What is told of the contexts of this process while a trace is taken, or OpenTelemetry's spans are made: to each observer."""
+"""What is told of the contexts of this process while a trace is taken, or OpenTelemetry's spans are made: to each observer.
+
+Not in roamlet.remote: a program that opens no context would have to load all of that to be traced.
+"""
 
 from collections.abc import Collection
 from typing import Any, Protocol
