@@ -71,6 +71,49 @@ def test_a_wait_for_a_signal_is_killed_and_timed_out(blocked):
     assert signal.set_wakeup_fd(-1) == -1
 
 
+UNBLOCKED = """
+import os, signal, threading, time
+import roamlet, roamlet.patch
+roamlet.patch.install()
+
+def send(number):
+    # In its wait the kernel has them taken out of those that the thread blocks.
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        with open(f"/proc/self/task/{os.getpid()}/status") as status:
+            blocked = next(int(line.split()[1], 16) for line in status if line.startswith("SigBlk"))
+        if not blocked >> number - 1 & 1:
+            break
+    os.kill(os.getpid(), number)
+
+def thread(number):
+    made = threading.Thread(target=send, args=(number,))
+    made.start()
+    return made
+
+made = thread(signal.SIGTERM)  # which does not block it
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+print(signal.sigwait([signal.SIGTERM]).name)
+made.join()
+signal.signal(signal.SIGUSR1, lambda *_: print("handler"))
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+made = thread(signal.SIGUSR1)
+print(signal.sigtimedwait([signal.SIGUSR1], 60).si_signo == signal.SIGUSR1)
+made.join()
+try:
+    with roamlet.timeout(0.01):
+        signal.sigwait([signal.SIGUSR1])
+except TimeoutError:
+    print("too late")
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="asks Linux what a thread blocks")
+def test_the_only_tasklet_of_a_thread_gets_a_signal_that_another_thread_does_not_block(python, program):
+    program(UNBLOCKED)
+    assert printed(python("program.py")).split("\n")[:3] == ["SIGTERM", "True", "too late"]
+
+
 def test_several_tasklets_pause_until_a_handler_has_run():
     log = []
     with handled(signal.SIGUSR1, lambda *_: log.append("handler")):

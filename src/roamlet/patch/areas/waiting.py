@@ -9,11 +9,13 @@ import select
 import signal
 from collections.abc import Iterable
 from contextlib import suppress
+from time import monotonic
 from typing import Any
 
-from roamlet.core import os_threads
+from roamlet.core import os_threads, survey
 from roamlet.io import _native
-from roamlet.patch._asking import ask_until
+from roamlet.patch._asking import pauses
+from roamlet.patch._handlers import sleep
 from roamlet.patch.changes import Changes
 
 _pause = getattr(signal, "pause", None)
@@ -42,17 +44,44 @@ def sigwait(sigset: Iterable[int], /) -> signal.Signals | int:
 
 def sigwaitinfo(sigset: Iterable[int], /) -> Any:
     """signal.sigwaitinfo: like sigwait, but return what is known of the signal."""
-    numbers = tuple(sigset)
-    return ask_until(lambda: _sigtimedwait(numbers, 0))
+    return _wait(tuple(sigset), None)
 
 
 def sigtimedwait(sigset: Iterable[int], timeout: float, /) -> Any:
     """signal.sigtimedwait: like sigwaitinfo, but return None after `timeout` seconds."""
     numbers = tuple(sigset)
     found = _sigtimedwait(numbers, min(timeout, 0))  # ValueError for a negative one
-    if found is not None or timeout == 0:
-        return found
-    return ask_until(lambda: _sigtimedwait(numbers, 0), timeout)
+    return found if found is not None or timeout == 0 else _wait(numbers, timeout)
+
+
+# The seconds that a thread with one tasklet waits in the kernel at once: limits of roamlet.timeout come late by so much at most.
+_AT_ONCE = 0.1
+
+
+def _wait(numbers: tuple[int, ...], timeout: float | None) -> Any:
+    """Wait for one of these signals; None when `timeout` seconds have passed.
+
+    While this thread has no other tasklet it waits in the kernel, as without the patch, and
+    gets signals too that other threads do not block, or that have a handler. Where it only asks, those go their own way.
+    """
+    deadline = None if timeout is None else monotonic() + timeout
+    for pause in pauses():
+        left = None if deadline is None else max(deadline - monotonic(), 0)
+        alone = _alone()
+        found = _sigtimedwait(numbers, (_AT_ONCE if left is None else min(left, _AT_ONCE)) if alone else 0)
+        if found is not None or left == 0:
+            return found
+        sleep(0 if alone else pause if left is None else min(pause, left))
+    raise AssertionError("pauses() has no end")
+
+
+def _alone() -> bool:
+    """Whether this thread has no tasklet but the one that calls, and no timer."""
+    ident = os_threads.get_ident()
+    for thread, _, current, idle, runnable, timers, *_, others, _, _ in survey(False):
+        if thread == ident:
+            return current is not None and not idle and not others and (runnable, timers) == (1, 0)
+    return True  # it has not used roamlet
 
 
 class _Listener:
