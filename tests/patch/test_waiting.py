@@ -74,9 +74,13 @@ def test_a_wait_for_a_signal_is_killed_and_timed_out(blocked):
 UNBLOCKED = """
 import os, signal, threading, time
 import roamlet, roamlet.patch
+from roamlet.patch.areas import waiting
 roamlet.patch.install()
+waiting._AT_ONCE = 60
+blocked_now = threading.Event()
 
 def send(number):
+    blocked_now.wait()
     # In its wait the kernel has them taken out of those that the thread blocks.
     until = time.monotonic() + 10
     while time.monotonic() < until:
@@ -93,13 +97,17 @@ def thread(number):
 
 made = thread(signal.SIGTERM)  # which does not block it
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+blocked_now.set()
 print(signal.sigwait([signal.SIGTERM]).name)
 made.join()
 signal.signal(signal.SIGUSR1, lambda *_: print("handler"))
-signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+blocked_now.clear()
 made = thread(signal.SIGUSR1)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+blocked_now.set()
 print(signal.sigtimedwait([signal.SIGUSR1], 60).si_signo == signal.SIGUSR1)
 made.join()
+waiting._AT_ONCE = 0.01
 try:
     with roamlet.timeout(0.01):
         signal.sigwait([signal.SIGUSR1])
