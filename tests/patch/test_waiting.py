@@ -213,3 +213,44 @@ print(seen)
 def test_a_handler_may_sleep_and_run_children_while_all_tasklets_wait(python, program):
     program(IN_HANDLER)
     assert printed(python("program.py")) == "[b'out\\n', 0, 4, 0, None, 'too late', True]\n"
+
+
+STARTS_THREADS = """
+import roamlet.patch
+roamlet.patch.install(threads="THREADS")
+import os, signal, threading, time
+from concurrent.futures import ThreadPoolExecutor
+import roamlet
+
+def handler(number, frame):
+    seen.append(roamlet.getcurrent().blocked)
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    seen.append(thread.ident is not None and threading.active_count())
+    seen.append(thread.is_alive() and thread in threading.enumerate())
+    others.append(thread)
+    futures.append(pool.submit(os.getpid))
+
+def work():
+    over.wait()
+    seen.append(threading.current_thread() is others[-1])
+
+seen, others, futures, over, pool = [], [], [], threading.Event(), ThreadPoolExecutor(2)
+signal.signal(signal.SIGALRM, handler)
+for wait in (lambda: time.sleep(0.1), lambda: roamlet.spawn(roamlet.sleep, (0.1,)).join()):
+    over.clear()
+    signal.setitimer(signal.ITIMER_REAL, 0.02)
+    wait()
+    over.set()
+    others[-1].join()
+    print(seen, others[-1].is_alive(), futures[-1].result() == os.getpid())
+    seen.clear()
+"""
+
+
+@pytest.mark.parametrize("threads", ["os", "tasklets"])
+def test_a_handler_may_start_threads_while_all_tasklets_wait(python, program, threads):
+    program(STARTS_THREADS.replace("THREADS", threads))
+    first, second = printed(python("program.py")).splitlines()
+    assert first == "[True, 2, True, True] False True"
+    assert second == "[True, 3, True, True] False True"  # and a thread of the pool

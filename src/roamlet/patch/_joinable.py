@@ -61,6 +61,8 @@ class Threads(Protocol):
     def run_plain(self, function: Callable[..., object], args: Any, kwargs: Any, /) -> None: ...
     def at_end(self, function: Callable[[], object], /) -> None: ...
     def refuse_at_exit(self) -> None: ...
+    def started_in_handler(self, function: Callable[..., object], /) -> Any: ...
+    def let_start_return(self, thread: Any, ident: int, /) -> None: ...
 
 
 def _starting(threads: Threads) -> Callable[..., Any]:
@@ -79,7 +81,10 @@ def _starting(threads: Threads) -> Callable[..., Any]:
         threads.refuse_at_exit()
         if not daemon:
             _awaited.add(handle)
+        thread = threads.started_in_handler(function)
         handle.begin(threads.start(run, function, handle))
+        if thread is not None:
+            threads.let_start_return(thread, handle.ident)
         return handle
 
     def run(function: Callable[[], object], handle: Handle) -> None:

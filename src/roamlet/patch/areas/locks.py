@@ -13,7 +13,8 @@ from time import monotonic
 from typing import Any
 
 import roamlet.sync
-from roamlet.core import os_threads, outside_atomic, sleep
+from roamlet.core import getcurrent, os_threads, outside_atomic, sleep
+from roamlet.io import _originals
 from roamlet.patch._after_import import after_import
 from roamlet.patch._asking import pauses
 from roamlet.patch.changes import Changes
@@ -36,6 +37,8 @@ def apply(changes: Changes) -> None:
                 changes.replace(module, name, ours)
     _native.wait_for_signals(True)
     changes.on_undo(lambda: _native.wait_for_signals(False))
+    starts = "_start_new_thread" if sys.version_info < (3, 13) else "_start_joinable_thread"
+    changes.replace(threading, starts, _starting(vars(threading)[starts]))
     changes.replace(threading.Thread, "_delete", _telling(vars(threading.Thread)["_delete"]))
     if sys.version_info < (3, 13):
         wait = vars(threading.Thread)["_wait_for_tstate_lock"]
@@ -43,6 +46,24 @@ def apply(changes: Changes) -> None:
     else:
         changes.replace(threading.Thread, "join", _joining(vars(threading.Thread)["join"]))
     after_import(changes, "concurrent.futures.thread", lambda module: _free_executors(changes, module))
+
+
+def _starting(original: Callable[..., Any]) -> Callable[..., Any]:
+    """What Thread.start calls before it waits until the thread runs. A signal handler cannot while all tasklets wait: here."""
+
+    @functools.wraps(original)
+    def start(function: Callable[..., object], *args: Any, **options: Any) -> Any:
+        started = original(function, *args, **options)
+        if os_threads.in_main_thread() and getcurrent().blocked:
+            thread: Any = getattr(function, "__self__", None)
+            if isinstance(thread, threading.Thread):
+                for pause in pauses():
+                    if thread._started.is_set():  # type: ignore[attr-defined]
+                        break
+                    _originals.sleep(pause)
+        return started
+
+    return start
 
 
 def _telling(original: Callable[[threading.Thread], None]) -> Callable[[threading.Thread], None]:

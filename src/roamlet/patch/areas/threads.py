@@ -180,7 +180,33 @@ def start_new_thread(
         raise TypeError("optional 3rd arg must be a dictionary")
     refuse_at_exit()
     sys.audit("_thread.start_new_thread", function, args, kwargs)
-    return start(run_plain, function, args, kwargs or {})
+    thread = started_in_handler(function)
+    if thread is None:
+        return start(run_plain, function, args, kwargs or {})
+    thread._tstate_lock = lock = Lock()  # until it has run and made its own: it is alive, and can be joined
+    lock.acquire()
+    ident = start(_run_early, lock, function, args, kwargs or {})
+    let_start_return(thread, ident)
+    return ident
+
+
+def _run_early(lock: Lock, *args: Any) -> None:
+    at_end(lock.release)
+    run_plain(*args)
+
+
+def started_in_handler(function: Callable[..., object]) -> Any:
+    """The Thread whose first function this is, where a signal handler starts it while all tasklets wait; else None."""
+    thread = getattr(function, "__self__", None)
+    if isinstance(thread, threading.Thread) and os_threads.in_main_thread() and getcurrent().blocked:
+        return thread
+    return None
+
+
+def let_start_return(thread: Any, ident: int) -> None:
+    """Have Thread.start() not wait until it runs: that is after the handler."""
+    thread._ident = ident
+    thread._started.set()
 
 
 def is_os_thread(bootstrap: Callable[..., object]) -> bool:
