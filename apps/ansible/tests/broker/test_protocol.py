@@ -5,7 +5,10 @@ import threading
 
 import pytest
 
-from roamlet_ansible.broker import protocol
+from roamlet import io
+from roamlet_ansible.broker import protocol, server
+from roamlet_ansible.broker.hosts import Hosts
+from roamlet_ansible.cores.packed import Keeper
 
 
 @pytest.fixture
@@ -43,3 +46,15 @@ def test_what_is_no_message_is_refused_before_memory_is_taken(pair):
     left.sendall(b"GET / HTTP/1.1\r\n")
     with pytest.raises(ValueError, match="not one of ours"):
         protocol.receive(right)
+
+
+def test_an_answer_that_cannot_be_sent_ends_one_connection_and_not_the_broker(monkeypatch):
+    monkeypatch.setattr(server.Session, "answer", lambda *given: ({}, ["no bytes"]))
+    hosts = Hosts(Keeper("/nonexistent"))
+    ours, theirs = io.socketpair()
+    with ours:
+        protocol.send(ours, {"do": "exec"})
+        with theirs:  # as io.serve() does it
+            server._served(theirs, hosts)
+        with pytest.raises(protocol.Ended):
+            protocol.receive(ours)

@@ -49,6 +49,16 @@ answer(found[0] == found[1], [one[0] for one in found[0]], os.listdir(folder))
     assert (same, codes, left) == (True, [0, 1, 1, 0, 0, 1], ["file"])
 
 
+def test_what_a_step_prints_is_bytes_on_every_python(on, tmp_path):
+    text = """
+steps = [mkdir('one'), chmod(0o100, 'x', 'a/b/one'), chmod(0o700, 'x', 'none'), put('file', b'x'), put('none/x', b''), remove('a'),
+         ['home', sh('echo ~root'), ['root']], ['home', sh('echo ~no-such-user'), ['no-such-user']]]
+found = [runner.do_step(*step)[1:] for step in steps] + [runner.home_for_now(*step[1:2] + step[2])[1:3] for step in steps[-2:]]
+answer(*sorted(set(type(one).__name__ for pair in found for one in pair)))
+"""
+    assert on(COMMANDS + text, folder=str(tmp_path)) in (["bytes"], ["bytearray"])  # of Python 3, of Python 2
+
+
 def test_nothing_is_done_after_a_step_that_fails(on, tmp_path):
     text = """
 open(folder + '/file', 'w').close()

@@ -36,7 +36,7 @@ def main(descriptor: int, folder: str, controller: int, run: str) -> None:
     try:
         with roamlet.scope() as scope:
             hosts.spawn = scope.service
-            scope.service(io.serve, (listener, lambda connection, _: _conversation(connection, hosts)))
+            scope.service(io.serve, (listener, lambda connection, _: _served(connection, hosts)))
             _wait_for_end(controller)
             listener.close()
     finally:
@@ -66,6 +66,16 @@ def _wait_for_end(process: int) -> None:
         except ProcessLookupError:
             return
         roamlet.sleep(POLL)
+
+
+def _served(connection: io.socket, hosts: Hosts) -> None:
+    """_conversation(), whose errors end no other worker's: this one finds the connection closed."""
+    try:
+        _conversation(connection, hosts)
+    except OSError:
+        raise
+    except Exception:
+        _log.exception("a worker's connection")
 
 
 def _conversation(connection: io.socket, hosts: Hosts) -> None:

@@ -959,7 +959,9 @@ def nothing():
 
 def do_step(kind, command, values):
     """One step of carry_out(); (rc, out, err)."""
-    return {"home": home, "mkdir": mkdir, "chmod": chmod, "remove": remove, "put": _put_step}[kind](command, *values)
+    functions = {"home": home, "mkdir": mkdir, "chmod": chmod, "remove": remove, "put": _put_step}
+    rc, out, err = functions[kind](command, *values)
+    return rc, _raw(out), _raw(err)
 
 
 def _put_step(command, path, data, mode):
