@@ -14,7 +14,7 @@ from .playing import ROAMLET, STOCK
 VOLATILE = re.compile(
     r"^(SSH_CLIENT|SSH_CONNECTION|start|end|delta|warnings|deprecations|ansible_job_id|results_file|started_at|_ansible_.*|.*pid)$"
 )
-TEMPORARY = r"ansible[-_.]\w*tmp-[\d.-]+|ansible_[\w.]+_payload_\w+|ansible-local-\w+|ansible\.\w{8}\w*|tmp\w{6,10}"
+TEMPORARY = r"ansible[-_.]\w*tmp-[\d.-]+|ansible_[\w.]+_payload_\w+|ansible-local-\w+|ansible\.\w{6}\w*|tmp\w{6,10}"
 # ssh says the first when a terminal's session ends, the shell around stock's interpreter the second.
 SHARED = r"(Shared )?[Cc]onnection to \S+ closed\."
 PLAIN = """

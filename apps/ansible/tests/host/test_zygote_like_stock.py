@@ -81,6 +81,18 @@ two = Ends()
 two.itself = two
 sys.exit(0)
 """,
+    "old objects with ends": """
+import gc, sys
+class Ends(object):
+    def __del__(self):
+        sys.stdout.write('ended ')
+one = Ends()
+one.itself = one
+gc.collect(0)
+gc.collect(1)
+del one
+sys.exit(0)
+""",
     "an unclosed file": "import sys, os\nout = os.fdopen(os.dup(1), 'w')\nout.write('flushed')\nsys.exit(0)",
     "a resource": """
 import pkgutil, sys

@@ -526,7 +526,7 @@ class Zygote(object):
                         raise Cancelled("it was cancelled before it was sent")
                     _modules[token] = self, number
             try:
-                self._write(header if isinstance(header, dict) else json.loads(header), number, body)
+                self._write(header, number, body)
             except (OSError, IOError) as error:
                 del self.waiting[number]
                 if token is not None:
@@ -542,7 +542,10 @@ class Zygote(object):
         return waiting.answer
 
     def _write(self, header, number, body=b""):
-        text = json.dumps(dict(header, n=number)).encode("ascii")
+        if isinstance(header, dict):
+            text = json.dumps(dict(header, n=number)).encode("ascii")
+        else:  # an object in JSON, which may be long; it is not empty
+            text = ('{"n": %d, ' % number).encode("ascii") + bytes(header)[1:]
         head = struct.pack(">II", len(text), len(body)) + text
         for data in (head + body,) if len(body) < CHUNK else (head, body):
             data = memoryview(data)

@@ -427,10 +427,25 @@ class Blob(object):
                 code = None
         if code is None:
             code = compile(self.source, filename, "exec", 0, True)
+        if code.co_filename != filename:
+            if fix_filename is not None:
+                fix_filename(code, filename)
+            elif not PY3:
+                code = from_file(code, filename)
         self.code = code
-        if fix_filename is not None and code.co_filename != filename:
-            fix_filename(code, filename)
         return code
+
+
+def from_file(code, filename):
+    """Python 2: the same code, but from this file."""
+    old, kind = code.co_filename, type(code)
+    constants = tuple(
+        from_file(one, filename) if isinstance(one, kind) and one.co_filename == old else one for one in code.co_consts
+    )
+    return kind(
+        code.co_argcount, code.co_nlocals, code.co_stacksize, code.co_flags, code.co_code, constants, code.co_names,
+        code.co_varnames, filename, code.co_name, code.co_firstlineno, code.co_lnotab, code.co_freevars, code.co_cellvars,
+    )  # fmt: skip
 
 
 def filename_fixer():
@@ -811,7 +826,8 @@ def finish(status, archive):
     for name in list(archive.loaded):
         if name not in PRELOADED:
             sys.modules.pop(name, None)
-    gc.collect() if hasattr(gc, "freeze") else gc.collect(1)  # only what is younger than the zygote
+    # Only what is younger than the zygote. The oldest generation is empty as long as no other one has been looked through.
+    gc.collect() if gc.get_count()[2] or sys.version_info >= (3, 14) else gc.collect(1)
     flushed()
     return status
 
@@ -1275,6 +1291,8 @@ class Zygote(object):
                 if PY3 and not self.shortened and "subprocess" in sys.modules:
                     self.shortened = True
                     shorten_starts()
+            if sys.version_info >= (3, 11):
+                sys._clear_type_cache()  # of attributes: each that a child looks up writes on the name that it replaces
             if hasattr(gc, "freeze"):
                 gc.freeze()  # garbage too: to look for it takes longer than it is worth
             elif wanted:
