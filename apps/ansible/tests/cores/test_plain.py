@@ -64,6 +64,7 @@ def test_other_interpreters_are_not_read_by_comparison(text):
 @pytest.mark.parametrize(
     ("text", "kind", "values"),
     [
+        (SHELL.expand_user("~"), "home", ("",)),
         (SHELL.expand_user("~admin"), "home", ("admin",)),
         (SHELL.mkdtemp("ansible-tmp-1.5-2", tmpdir="/h/a/.ansible/tmp"), "mkdir", ("/h/a/.ansible/tmp", "ansible-tmp-1.5-2")),
         (SHELL.chmod(["/t/a/", "/t/a/b"], "u+x"), "chmod", (0o100, ["/t/a/", "/t/a/b"])),
@@ -80,7 +81,7 @@ def test_work_on_temporary_folders_is_read(text, kind, values, end):
 @pytest.mark.parametrize(
     "text",
     [
-        "echo ~",
+        "echo ~ ",
         "echo ~+",
         "echo ~-",
         "echo ~1",

@@ -79,3 +79,18 @@ unknown = runner.home_for_now(sh('echo ~no-such-user'), 'no-such-user')
 answer(all(homes), known[3] == runner.accounts(), unknown[1], unknown[3])
 """
     assert on(COMMANDS + text, folder=str(tmp_path)) == [True, True, "~no-such-user\n", None]
+
+
+def test_the_home_of_the_session_is_that_of_its_environment(on, tmp_path):
+    text = """
+found = []
+for place in ('/somewhere', '/with a space', '/with\\\\nbackslash', 'relative', '', None):
+    os.environ.pop('HOME', None)
+    if place is not None:
+        os.environ['HOME'] = place
+    found.append(runner.home(sh('echo ~'), '') == runner.run(sh('echo ~')))
+os.environ['HOME'] = '/somewhere'
+known = runner.home_for_now(sh('echo ~'), '')
+answer(found, known[1], known[3] == runner.accounts())
+"""
+    assert on(COMMANDS + text, folder=str(tmp_path)) == [[True] * 6, "/somewhere\n", True]

@@ -100,6 +100,7 @@ class Step:
 def step(cmd: str, shell: Any) -> Step | None:
     """Read what core does beside modules: home [name], mkdir [folder, name], chmod [bits, paths], remove [path].
 
+    A home's name is "" for the one that the session's variable HOME names.
     None unless the shell plugin makes exactly this text, and no shell would do anything else by it.
     """
     found = within(cmd, shell)
@@ -116,7 +117,7 @@ def step(cmd: str, shell: Any) -> Step | None:
 def _home(text: str, shell: Any) -> Sequence[Any] | None:
     name = text.removeprefix("echo ~")
     # Digits, plus and minus are entries of bash's stack of folders.
-    if not name or not _NAME.issuperset(name) or name[0] == "-" or name.isdigit():
+    if not _NAME.issuperset(name) or name[:1] == "-" or name.isdigit():
         return None
     return (name,) if shell.expand_user("~" + name) == text else None
 

@@ -984,9 +984,9 @@ def _output(text):
 
 
 def home(command, name):
-    """What `echo ~name` prints."""
+    """What `echo ~name` prints; without a name, `echo ~`."""
     try:
-        folder = pwd.getpwnam(_native(name)).pw_dir
+        folder = pwd.getpwnam(_native(name)).pw_dir if name else _environment().get("HOME", "")
     except KeyError:
         folder = ""
     # A shell's echo may read a backslash in its own way.
@@ -996,14 +996,15 @@ def home(command, name):
 
 
 def home_for_now(command, name):
-    """home(), with accounts() from before it if the name is in the system's own file: else another service may change it."""
+    """home(), with accounts() from before it if only the system's own file says it, or nothing does that may change."""
     before = accounts()
     try:
         with open("/etc/passwd", "rb") as file:
-            own = (b"\n" + file.read()).count(b"\n" + name.encode("utf-8") + b":") == 1
+            own = not name or (b"\n" + file.read()).count(b"\n" + name.encode("utf-8") + b":") == 1
     except (OSError, IOError):
         own = False
-    return home(command, name) + (before if own else None,)
+    rc, out, err = home(command, name)
+    return rc, _raw(out), _raw(err), before if own else None
 
 
 def accounts():
