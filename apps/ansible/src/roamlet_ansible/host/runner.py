@@ -545,7 +545,8 @@ class Zygote(object):
         if isinstance(header, dict):
             text = json.dumps(dict(header, n=number)).encode("ascii")
         else:  # an object in JSON, which may be long; it is not empty
-            text = ('{"n": %d, ' % number).encode("ascii") + bytes(header)[1:]
+            rest = header if isinstance(header, (bytes, bytearray)) else header.encode("ascii")
+            text = ('{"n": %d, ' % number).encode("ascii") + bytes(rest[1:])
         head = struct.pack(">II", len(text), len(body)) + text
         for data in (head + body,) if len(body) < CHUNK else (head, body):
             data = memoryview(data)
