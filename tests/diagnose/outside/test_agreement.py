@@ -1,12 +1,13 @@
 """What is read from outside beside what the process sees itself at the same time: times of waiting, cycles, contexts, and tasks."""
 
+import re
 import sys
 import time
 from collections import Counter
 
 import pytest
 
-from roamlet.diagnose import model
+from roamlet.diagnose import model, render
 from roamlet.diagnose.outside import read_process, tasks
 from roamlet.diagnose.outside.cycles import PROOF
 
@@ -63,11 +64,14 @@ def test_tasklets_with_functions_of_their_own_are_told_as_the_process_tells_them
         assert (seen.wait.kind, seen.wait.address) == (tasklet.wait.kind, tasklet.wait.address)
         compared += 1
     assert compared == 1200
-    # A row for each function and depth, and one for each partial and each channel's method.
-    names = [group.first.name for group in model.groups_of(outside.threads[0].scheduler.tasklets)]
-    waits = Counter(name.rpartition(".")[2] for name in names)
-    assert 0 < waits["here"] < 50
-    assert 0 < waits["inside"] < 50
+    # Those with methods and closures of their own are alike in a table.
+    rows = Counter(
+        group.first.name.rpartition(".")[2] for group in model.groups_of(outside.threads[0].scheduler.tasklets)
+    )
+    assert 0 < rows["here"] < 50
+    assert 0 < rows["inside"] < 50
+    assert rows["receive"] == 300  # channels, each of which has a wait of its own
+    assert len(re.findall("^ .* channel.receive ", render.table(outside), re.MULTILINE)) == 1
 
 
 def steps(process):

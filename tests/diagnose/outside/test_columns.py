@@ -127,10 +127,12 @@ def test_a_carry_from_stack_to_stack_makes_no_two_equal(chunks, delta, links):
 
 
 def test_suspended_tasklets_come_together_by_their_innermost_frames():
-    begins, chunks = [0x1010, 0x2010, 0x9008, 0x3020, 0x9008], [0x1000, 0x2000, 0x3000, 0x3000, 0x4000]
-    saved = [[0, 0, 8, 8, 8], [0x9000] * 5, [0x9100] * 5, [0x5000] * 5]
-    suspended = Suspended([7, 8, 9, 10, 11], array("Q", begins), array("Q", chunks), saved)
+    begins, chunks = [0x1010, 0x2010, 0x9008, 0x3020, 0x9008, 0], [0x1000, 0x2000, 0x3000, 0x3000, 0x4000, 0x5000]
+    saved = [[0, 0, 8, 8, 8, 8], [0x9000] * 6, [0x9100] * 6, [0x5000] * 6]
+    suspended = Suspended([7, 8, 9, 10, 11, 12], array("Q", begins), array("Q", chunks), saved)
     assert list(suspended.by_innermost()) == [[0, 1], [2, 4], [3]]
     assert suspended.found(0) == (0x1010, 0, 0, 0, 0x1000)
     assert suspended.found(2) == (0x9008, 0x9000, 0x9100, 0x5000 - 0x9000, 0x3000)
     assert list(Suspended([0, 1], begins[:2], chunks[:2], None).by_innermost()) == [[0, 1]]
+    assert list(Suspended([0, 1], begins[-2:], chunks[-2:], None).by_innermost()) == [[0]]  # one without a frame
+    assert list(Suspended([0, 1], [0, 0], chunks[:2], None).by_innermost()) == []

@@ -7,6 +7,7 @@ from roamlet.diagnose.outside.contexts import published
 from roamlet.diagnose.outside.cycles import add_cycles
 from roamlet.diagnose.outside.reader import NEW, RECEIVES, RUNS, SENDS, STARTED, Reader, State, Thread
 from roamlet.diagnose.outside.shapes import Key
+from roamlet.diagnose.outside.system.columns import Rows
 
 KINDS = {
     "Lock": model.LOCK,
@@ -20,7 +21,12 @@ KINDS = {
 
 # In the order in which the classes take them.
 OF_A_TASKLET, OF_A_WAIT = model.Tasklet.__slots__[1:], model.Wait.__slots__
-WAIT, SINCE, DUE = OF_A_TASKLET.index("wait"), OF_A_WAIT.index("since"), OF_A_WAIT.index("due")
+WAIT, SINCE, DUE, ADDRESS, OTHERS = (
+    OF_A_TASKLET.index("wait"),
+    *(OF_A_WAIT.index(name) for name in ("since", "due", "address", "others")),
+)
+
+SEVERAL = 100  # objects that are waited for, from which on channels are told apart from the rest
 
 Fields = tuple[int, ...]  # of a tasklet, as the reader has them
 
@@ -33,16 +39,20 @@ class Alike:
         self._wait = None if one.wait is None else [getattr(one.wait, name) for name in OF_A_WAIT]
         self._known: dict[object, model.Members] = {}
 
-    def members(self, since: float | None, due: float | None) -> model.Members:
-        """All but the number of the one that has these times. Waits of equal times are one object."""
+    def members(self, since: float | None, due: float | None, channel: int | None, others: int) -> model.Members:
+        """All but the number of the one that has these times. Waits of equal times are one object. `channel`: what it waits for,
+        where they wait for different ones, with so many others.
+        """
         if self._wait is None:
-            since = due = None
-        found = self._known.get((since, due))
+            since = due = channel = None
+        found = self._known.get((since, due, channel))
         if found is None:
             if self._wait is not None:
                 self._wait[SINCE], self._wait[DUE] = since, due
+                if channel is not None:
+                    self._wait[ADDRESS], self._wait[OTHERS] = channel, others
                 self._members[WAIT] = model.Wait(*self._wait)
-            found = self._known[since, due] = tuple(self._members)
+            found = self._known[since, due, channel] = tuple(self._members)
         return found
 
 
@@ -146,8 +156,14 @@ class Description:
         tasks, reader, at = thread.tasks, self._reader, self._at
         if len(tasks) == 0 or reader.with_locals:
             return tasks.ids
-        names = ("blocked", "waiting_on", "queue", "state", "atomic", "preempted")
+        names = ("blocked", "state", "atomic", "preempted")
         telling: list[Iterable[object]] = [map(id, thread.keys), *(tasks.columns[at[name]] for name in names)]
+        channels, on, queue = self._channels(tasks), tasks.columns[at["waiting_on"]], tasks.columns[at["queue"]]
+        if channels is None:
+            telling += [on, queue]
+        else:  # the time tells the channel, too
+            telling.append([None if channel else each for channel, each in zip(channels, on, strict=True)])
+            telling.append([None if channel else each for channel, each in zip(channels, queue, strict=True)])
         named = list(self._objects.telling_names(tasks.columns[at["function"]]))
         for t in {thread.fields["main"], thread.fields["current"], *reader.called, *reader.loops}:
             row = tasks.where(t)
@@ -160,21 +176,39 @@ class Description:
             telling.append(map(id, map(reader.parents.get, tasks.ids)))
         return zip(*telling, strict=True)
 
-    def _telling_times(self, thread: Thread) -> Iterable[object]:
-        """For each row what tells the times of its wait."""
-        columns, timers = thread.tasks.columns, thread.timers
-        if len(thread.tasks) == 0 or self._moment is None:
-            return [None] * len(thread.tasks)
-        since = columns[self._at["since"]] if "since" in self._at else [0] * len(thread.tasks)
-        if not timers:
-            return since
-        timed = zip(thread.tasks.ids, columns[self._at["timer"]], strict=True)
-        return zip(since, [None if number < 0 else timers.get(t) for t, number in timed], strict=True)
+    def _channels(self, tasks: Rows) -> list[int] | None:
+        """The channel that each tasklet sends to or receives from, 0 for others; None where all wait for few objects."""
+        if len(self._reader.waits) < SEVERAL:
+            return None
+        blocked, on = tasks.columns[self._at["blocked"]], tasks.columns[self._at["waiting_on"]]
+        return [at if how in (RECEIVES, SENDS) else 0 for how, at in zip(blocked, on, strict=True)]
 
-    def _times(self, thread: Thread, row: int) -> tuple[float | None, float | None]:
-        """For how long a tasklet has waited, and for how long it still does."""
-        since = thread.tasks.columns[self._at["since"]][row] if "since" in self._at else 0
-        return self._waited(since), self._due(thread.timers.get(thread.tasks.ids[row]))
+    def _telling_times(self, thread: Thread) -> Iterable[object]:
+        """For each row what tells the times of its wait; and the channel, where there are many."""
+        tasks, timers, telling = thread.tasks, thread.timers, list[Iterable[object]]()
+        if len(tasks) == 0 or self._reader.with_locals:
+            return [None] * len(tasks)
+        if self._moment is not None and "since" in self._at:
+            telling.append(tasks.columns[self._at["since"]])
+        if self._now is not None and timers:
+            timed = zip(tasks.ids, tasks.columns[self._at["timer"]], strict=True)
+            telling.append([None if number < 0 else timers.get(t) for t, number in timed])
+        channels = self._channels(tasks)
+        if channels is not None:
+            telling.append(channels)
+        return zip(*telling, strict=True) if telling else [None] * len(tasks)
+
+    def _times(self, thread: Thread, row: int) -> tuple[float | None, float | None, int | None, int]:
+        """For how long a tasklet has waited, and for how long it still does; its channel, where it waits for one, and for that how
+        many others.
+        """
+        tasks, at, t = thread.tasks, self._at, thread.tasks.ids[row]
+        since = tasks.columns[at["since"]][row] if "since" in at else 0
+        on: int | None = tasks.columns[at["waiting_on"]][row]
+        if not on or tasks.columns[at["blocked"]][row] not in (RECEIVES, SENDS) or t in self._reader.called:
+            on = None
+        others = 0 if on is None else self._reader.waiting[on] - 1
+        return self._waited(since), self._due(thread.timers.get(t)), on, others
 
     def _tasklet(self, thread: Thread, row: int) -> model.Tasklet | None:
         """None for one that has ended."""

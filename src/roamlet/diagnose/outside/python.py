@@ -144,30 +144,41 @@ class Objects:
             known = self._names[at] = self._function_name(at)
         return known
 
-    def telling_names(self, functions: Column) -> Sequence[int]:
-        """For each of many functions a number: those with the same one have equal names. Those of Python's own functions that have
-        equal names have mostly the same one, and methods too.
+    def telling_names(self, functions: Column) -> Sequence[object]:
+        """For each of many functions an object: those with an equal one have equal names. Those of Python's own functions that have
+        equal names have mostly an equal one, and methods and functions of C code too.
 
         Each tasklet may have a method or a closure of its own, and names of a hundred thousand take long to read.
         """
-        numbers, kinds = self.numbers, self.types
+        kinds = self.types
         if len(set(functions)) < MANY:
             return functions
         some = next(at for at in functions if at)
         try:
-            form = Members([("type", numbers["object.type"], "Q"), ("called", numbers["method.function"], "Q")])
-            rows = zip(functions, *form.read(self.memory, [at or some for at in functions]), strict=True)
+            places = [at or some for at in functions]
+            rows = zip(functions, *self._words(places, "object.type", "method.function"), strict=True)
             called = [function if at and kinds.get(type_) == "method" else at for at, type_, function in rows]
             several = [at for at in dict.fromkeys(called) if at]
             if len(several) < MANY:
                 return called
-            form = Members([("type", numbers["object.type"], "Q"), ("name", numbers["function.qualname"], "Q")])
-            rows = zip(several, *form.read(self.memory, several), strict=True)
-            names = {at: name if kinds.get(type_) == "function" else at for at, type_, name in rows}
+            rows = zip(several, *self._words(several, "object.type", "function.qualname"), strict=True)
+            names: dict[int, object] = {0: 0}
+            builtins = []
+            for at, type_, name in rows:
+                names[at] = name if kinds.get(type_) == "function" else at
+                if kinds.get(type_) == "builtin":
+                    builtins.append(at)
+            methods, owners = self._words(builtins, "builtin.method", "builtin.self")
+            types = self.memory.words([at + self.numbers["object.type"] if at else some for at in owners])
+            for at, method, owner, type_ in zip(builtins, methods, owners, types, strict=True):
+                names[at] = method, type_ if owner else 0
         except DAMAGED:  # one that cannot be read is met again by its tasklet
             return functions
-        names[0] = 0
         return [names[at] for at in called]
+
+    def _words(self, places: list[int], *members: str) -> list[Column]:
+        form = Members([(name, self.numbers[name], "Q") for name in members])
+        return form.read(self.memory, places)
 
     def _function_name(self, at: int) -> str:
         type_ = self.type_of(at)

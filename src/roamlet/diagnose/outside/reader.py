@@ -500,11 +500,13 @@ class Reader:
         if not len(thread.tasks):
             return
         blocked, current = columns[at["blocked"]], thread.fields["current"]
-        for on, count in Counter(compress(columns[at["waiting_on"]], blocked)).items():
+        counts = Counter(compress(columns[at["waiting_on"]], blocked))
+        types = self._types([on for on in counts if on and on not in waits])
+        for on, count in counts.items():
             self.waiting[on] = self.waiting.get(on, 0) + count
             if on and on not in waits:
                 nothing: dict[str, Any] = {"kind": "", "type": 0}
-                waits[on] = trying(f"what is waited for at {on:#x}", nothing, self._object, on)
+                waits[on] = trying(f"what is waited for at {on:#x}", nothing, self._object, on, types.get(on))
         of_thread = self.states.get(thread.fields["tstate"])
         native_id = of_thread.native_id if of_thread is not None else 0
         state = columns[at["state"]]
@@ -649,10 +651,18 @@ class Reader:
             scope = word(scope + numbers["scope.outer"])
         raise Torn(f"the scopes of {t:#x} have a loop")
 
-    def _object(self, at: int) -> dict[str, Any]:
-        """What a blocked tasklet waits for: what of it changes while the process runs."""
+    def _types(self, places: list[int]) -> dict[int, int]:
+        """The types of many objects, read at once; {} where one of them cannot be read."""
+        try:
+            found = self.memory.words([at + self.numbers["object.type"] for at in places])
+        except DAMAGED:
+            return {}
+        return dict(zip(places, found, strict=True))
+
+    def _object(self, at: int, type_: int | None) -> dict[str, Any]:
+        """What a blocked tasklet waits for: what of it changes while the process runs. `type_`: where it is known already."""
         memory, numbers = self.memory, self.numbers
-        type_ = self.objects.type_of(at)
+        type_ = self.objects.type_of(at) if type_ is None else type_
         kind = self.objects.kind(type_)
         found: dict[str, Any] = {"kind": kind, "type": type_}
         if kind == "select":

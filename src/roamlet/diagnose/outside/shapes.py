@@ -116,17 +116,20 @@ class Suspended:
         return self.found(number)[3]
 
     def by_innermost(self) -> Iterable[list[int]]:
-        """Those together whose innermost frame is at the same place, from the tasklet's chunk or on the C stack."""
+        """Those together whose innermost frame is at the same place, from the tasklet's chunk or on the C stack.
+
+        Those without a frame are left out.
+        """
         begins, chunks = self.begins, self.chunks
         if self._saved is None:
-            places = list(map(sub, begins, chunks))
+            places = [begin and begin - chunk for begin, chunk in zip(begins, chunks, strict=True)]
         else:
             places = [
-                begin if length and sp <= begin < base else begin - chunk
+                begin if not begin or (length and sp <= begin < base) else begin - chunk
                 for begin, chunk, length, sp, base, _ in zip(begins, chunks, *self._saved, strict=True)
             ]
         if places and places.count(places[0]) == len(places):
-            return [list(range(len(places)))]
+            return [list(range(len(places)))] if places[0] else []
         alike: dict[int, list[int]] = {}
         for number, place in enumerate(places):
             several = alike.get(place)
@@ -134,6 +137,7 @@ class Suspended:
                 alike[place] = [number]
             else:
                 several.append(number)
+        alike.pop(0, None)
         return alike.values()
 
 
