@@ -363,6 +363,46 @@ def test_trace_and_profile_functions_are_the_threads_own(ran):
     )
 
 
+def test_what_a_signal_handler_raises_is_raised_in_the_main_program_whichever_thread_runs(ran):
+    assert (
+        ran("""\
+        import signal
+        class Late(Exception):
+            pass
+        def late(number, frame):
+            raise Late
+        def leave(number, frame):
+            sys.exit(5)
+        def work(signals):
+            for number in signals:
+                os.kill(os.getpid(), number)
+                print("undisturbed")
+        assert signal.signal(signal.SIGUSR1, late) is signal.SIG_DFL
+        assert signal.getsignal(signal.SIGUSR1) is late is signal.signal(signal.SIGUSR1, late)
+        try:
+            threading.Thread(target=work, args=([signal.SIGUSR1],)).start()
+            time.sleep(60)
+        except Late:
+            print("late")
+        try:
+            os.kill(os.getpid(), signal.SIGUSR1)
+        except Late:
+            print("late")
+        roamlet.patch.uninstall()
+        assert signal.getsignal(signal.SIGUSR1) is late
+        roamlet.patch.install(threads="tasklets")
+        assert signal.getsignal(signal.SIGUSR1) is late
+        signal.signal(signal.SIGTERM, leave)
+        try:
+            threading.Thread(target=work, args=([signal.SIGTERM],)).start()
+            threading.Event().wait()
+        except SystemExit as end:
+            print("ends with", end.code)
+        """)
+        == "undisturbed\nlate\nlate\nundisturbed\nends with 5\n"
+    )
+
+
 def test_signals_to_a_thread_reach_the_one_it_runs_in(ran):
     assert (
         ran("""\

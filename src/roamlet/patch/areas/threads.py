@@ -19,7 +19,7 @@ from typing import Any, cast
 import roamlet.core
 from roamlet.core import TaskletExit, getcurrent, getcurrentid, os_threads, tasklet
 from roamlet.io import _native
-from roamlet.patch import forks
+from roamlet.patch import _handlers_in_main, forks
 from roamlet.patch._after_import import after_import
 from roamlet.patch.changes import Changes
 from roamlet.patch.functions import stands_for
@@ -72,6 +72,7 @@ def apply(changes: Changes) -> None:
 
         _joinable.apply(changes, cast(_joinable.Threads, sys.modules[__name__]))
     after_import(changes, "concurrent.futures.thread", lambda module: _suit_executors(changes, module))
+    _handlers_in_main.apply(changes, _raise_in_main)
     changes.on_undo(_leave_running)
     forks.want()
     changes.on_undo(forks.unwant)
@@ -268,6 +269,17 @@ def _interrupt_main() -> bool:
     if getcurrent() is main or not os_threads.in_main_thread():
         return False
     main.throw(KeyboardInterrupt, pending=True)
+    return True
+
+
+def _raise_in_main(error: BaseException) -> bool:
+    """Raise in the main program what a signal handler has raised in a thread that runs. False in any other tasklet."""
+    if getcurrentid() not in _running or getcurrent().blocked:
+        return False  # while all tasklets wait it comes out in main anyway
+    main = forks.main_tasklet()
+    if getcurrent() is main:
+        return False
+    main.throw(error, pending=True)
     return True
 
 
