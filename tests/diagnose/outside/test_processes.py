@@ -20,7 +20,7 @@ from roamlet.diagnose.outside.system import memory
 from roamlet.diagnose.outside.system.finding import find_processes
 from roamlet.diagnose.outside.system.memory import explained
 from roamlet.diagnose.outside.system.stopping import Stopped, activity
-from roamlet.diagnose.outside.table import NoTable, find_table
+from roamlet.diagnose.outside.table import MODULE, NoTable, find_table
 from tests.diagnose.outside import conftest
 from tests.diagnose.outside.conftest import part_of, state_of
 
@@ -577,6 +577,37 @@ def test_all_is_known_that_is_of_interest_before_a_process_is_stopped(shift, wal
     fake = Walks()
     reading._learn(fake, fake, [fake])
     assert (fake.walked, fake.copied) == (expected, expected)
+
+
+@pytest.mark.parametrize("at_most", [0, 3])
+def test_a_stop_in_the_midst_of_the_core_is_given_up_before_anything_is_copied(started, monkeypatch, at_most):
+    running = started("busy", "20")
+    core = next(each.start for each in memory.ProcessSource(running.pid).mappings if MODULE.search(each.path))
+    looks, copies = [], []
+
+    class InTheCore(Stopped):
+        def look(self):
+            super().look()
+            looks.append(len(copies))
+            self.instructions = dict.fromkeys(self.seized, core)
+
+    class Source(memory.ProcessSource):
+        def plan(self, buffers, places=None):
+            fill = super().plan(buffers, places)
+
+            def counted():
+                copies.append(len(buffers))
+                fill()
+
+            return counted
+
+    monkeypatch.setattr(reading, "Stopped", InTheCore)
+    monkeypatch.setattr(reading, "ProcessSource", Source)
+    monkeypatch.setattr(reading, "PASSED", at_most)
+    monkeypatch.setattr(reading, "_learn", lambda *_: None)
+    assert refusal(running.pid) == "it was read"
+    assert len(looks) > at_most
+    assert looks[: at_most + 1] == looks[:1] * (at_most + 1)  # nothing was copied between these
 
 
 def test_small_pieces_are_gathered_by_several_threads_in_order(monkeypatch):

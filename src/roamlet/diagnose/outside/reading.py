@@ -27,6 +27,7 @@ STACK_SHIFT = 12  # a page: with a C stack for each tasklet, frames are megabyte
 UNDISTURBED = 3  # attempts before anything is stopped
 LEARNING = 6  # walks before it is stopped, at most
 KNOWN = 2  # of them that have to meet nothing new
+PASSED = 4  # stops that are given up where code of the core runs
 STOPPED = 12  # attempts for which it stands only while memory is copied
 # Where it is not known whether the core's code runs: so many times a tasklet has to look paused until it is taken for that.
 SIGHTINGS = 6
@@ -210,16 +211,24 @@ def _from_a_moment(reader: Reader, source: ProcessSource, memories: list[Memory]
     """
     longest, total, sightings = 0.0, 0.0, dict[int, int]()
     _learn(reader, source, memories)
-    for _ in range(STOPPED):
+    passed = attempts = 0
+    while attempts < STOPPED:
         source.look()
         plans = [memory.refreshed() for memory in memories]
         core = [(each.start, each.end) for each in source.mappings if MODULE.search(each.path)]
         with Stopped(source.pid) as stopped:
             now = monotonic()
-            for plan in plans:
-                plan()
             stopped.look()
+            switches = passed < PASSED and any(
+                low <= at < high for at in stopped.instructions.values() for low, high in core
+            )
+            for plan in plans if not switches else ():
+                plan()
         longest, total = max(longest, stopped.seconds), total + stopped.seconds
+        if switches:  # most probably: a copy would take many times as long as the stop has, and be of no use
+            passed += 1
+            continue
+        attempts += 1
         for memory in memories:
             memory.late = 0
         try:
