@@ -279,7 +279,7 @@ def test_without_logging_the_wait_goes_on():
         env={"ROAMLET_DEADLOCK": "warn"},
     )
     assert done.stdout == "ended by a signal\n"
-    assert "import of logging halted" in done.stderr
+    assert "ModuleNotFoundError: " in done.stderr and "logging" in done.stderr.partition("ModuleNotFoundError: ")[2]
 
 
 def test_off_waits_and_says_nothing():

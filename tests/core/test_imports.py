@@ -59,6 +59,66 @@ def test_the_second_tasklet_waits_until_the_first_has_imported_the_module(module
     assert got == ["imported once"] * 3
 
 
+@pytest.mark.skipif(sys.version_info < (3, 15), reason="PEP 810 is of CPython 3.15")
+def test_the_second_tasklet_waits_for_a_lazy_import_that_the_first_resolves(modules, gate):
+    modules(
+        slow=BODY,
+        asking="lazy import slow\nlazy from slow import value\ndef by_module(): return slow.value\ndef by_name(): return value\n",
+    )
+    asking = importlib.import_module("asking")
+    got = []
+    tasklets = [
+        roamlet.tasklet(lambda ask=ask: got.append(ask()))()
+        for ask in (asking.by_module, asking.by_module, asking.by_name, asking.by_name)
+    ]
+    roamlet.run()
+    assert got == [] and all(tasklet.blocked for tasklet in tasklets)
+    gate.send("imported once")
+    roamlet.run()
+    assert got == ["imported once"] * 4
+    assert type(vars(asking)["slow"]) is type(sys)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 15), reason="PEP 810 is of CPython 3.15")
+def test_a_tasklet_that_is_killed_while_it_resolves_a_lazy_import_lets_the_next_one_do_it(modules, gate):
+    modules(slow=BODY, asking="lazy import slow\ndef ask(): return slow.value\n")
+    asking = importlib.import_module("asking")
+    got = []
+    first, second, third = [roamlet.tasklet(lambda: got.append(asking.ask()))() for _ in range(3)]
+    roamlet.run()
+    first.kill()
+    third.kill()
+    roamlet.run()
+    assert got == [] and second.blocked and not first.alive and not third.alive
+    gate.send(2)
+    roamlet.run()
+    assert got == [2]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 15), reason="PEP 810 is of CPython 3.15")
+def test_a_lazy_import_that_needs_itself_is_still_refused(modules, gate):
+    modules(
+        slow="from the_gate import gate\ngate.receive()\nimport asking\nvalue = asking.ask()\n",
+        asking="lazy import slow\ndef ask(): return slow.value\n",
+    )
+    asking = importlib.import_module("asking")
+    names = []
+
+    def use():
+        try:
+            asking.ask()
+        except ImportError as error:
+            while error is not None:
+                names.append(type(error).__name__)
+                error = error.__cause__ or error.__context__
+
+    roamlet.tasklet(use)()
+    roamlet.run()
+    gate.send(None)
+    roamlet.run()
+    assert "ImportCycleError" in names
+
+
 def test_a_package_is_whole_for_a_tasklet_that_imports_its_submodule(modules, gate, tmp_path):
     (tmp_path / "pack").mkdir()
     modules(**{"pack/__init__": BODY, "pack/part": "from pack import value\n"})

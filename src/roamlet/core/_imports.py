@@ -7,7 +7,7 @@ from typing import Any
 
 from roamlet.core._core import ModuleLock
 
-# importlib's own code. What is used of it is private, and the same in 3.11 to 3.14: `_get_module_lock(name)` calls the
+# importlib's own code. What is used of it is private, and the same in 3.11 to 3.15: `_get_module_lock(name)` calls the
 # `_ModuleLock` of the module's namespace, and the rest of the import system calls acquire() and release() of what it returns.
 _importlib: Any = sys.modules["_frozen_importlib"]
 

@@ -63,6 +63,7 @@ enum {
     SPECIAL_TRACED = 2, /* it has trace functions of its own */
     SPECIAL_LOOP = 4,   /* an event loop runs in it: that of the thread, until it is switched away */
     SPECIAL_IN_TRACE = 8, /* it was switched away inside a trace function */
+    SPECIAL_LAZY = 32,    /* it resolves lazy imports */
     SPECIAL_MUTED = 16,   /* it runs without being traced, because another one is suspended inside a trace function */
 };
 
@@ -89,6 +90,9 @@ struct Tasklet {
     Tasklet *run_outer;  /* while in_run: the run() around its own, in scheduler->runs */
     PyObject *tracing[2]; /* its own trace and profile functions; NULL: its thread's */
     RunningLoop *loop;    /* owned: the event loop that runs in it, while it is suspended; NULL: none */
+#if LAZY_IMPORTS_KNOWN
+    PyObject *lazy_imports; /* owned: those that it resolves, while it is suspended; NULL: none */
+#endif
     CancelScope *scope;   /* owned: the innermost scope it is in; NULL: none */
     Tasklet *scope_next, **scope_link; /* the scope's list of those whose innermost it is */
     int64_t until;        /* while it waits in a scope: its call's own deadline, ROAMLET_NEVER without */
@@ -96,6 +100,9 @@ struct Tasklet {
     PyObject *weakrefs;
     int timer;             /* index in the scheduler's heap of timers, -1: none */
     int atomic;            /* how many atomic blocks it is in; set_atomic(True) is one more */
+#if EVENTS_FOLLOWED
+    uint32_t events;       /* tstate_events() when it last ran on */
+#endif
     uint32_t trace_id;     /* its number in traces; 0: in none yet */
     uint8_t special;       /* SPECIAL_ flags */
     int8_t blocked;        /* one of the values above */

@@ -65,6 +65,7 @@ tasklet_drop_held(Tasklet *tasklet)
     Py_CLEAR(tasklet->tracing[0]);
     Py_CLEAR(tasklet->tracing[1]);
     loop_drop(tasklet);
+    lazy_imports_drop(tasklet);
     if (unlikely(tasklet->locals != NULL))
         locals_drop(tasklet, INT_MAX);
     if (unlikely(tasklet->scope != NULL))
@@ -113,6 +114,11 @@ tasklet_visit(Tasklet *tasklet, bool frames, visitproc visit, void *arg)
     Py_VISIT(tasklet->scope);
     if (unlikely(tasklet->loop != NULL)) {
         int failed = loop_visit(tasklet, visit, arg);
+        if (failed)
+            return failed;
+    }
+    if (unlikely((tasklet->special & SPECIAL_LAZY) != 0)) {
+        int failed = lazy_imports_visit(tasklet, visit, arg);
         if (failed)
             return failed;
     }

@@ -262,6 +262,7 @@ scheduler_thread_ends(PyObject *capsule)
         atomic_release();
     main->atomic = main->special = 0;
     loop_drop(main);
+    lazy_imports_drop(main);
     for (int i = 0; i < 2; i++) {
         Py_CLEAR(main->tracing[i]);
         Py_CLEAR(scheduler->tracing[i]);

@@ -10,6 +10,7 @@
 #include "atomic.c"
 #include "tracing.c"
 #include "running_loop.c"
+#include "lazy_imports.c"
 #include "collecting.c"
 #include "trace_events.c"
 #include "ring.c"
@@ -374,6 +375,7 @@ MODULE_INIT(void)
         return NULL;
     }
     layout_complete(roamlet_layout.numbers, roamlet_layout.head.numbers);
+    lazy_imports_find();
     if (switch_module_init() < 0 || PyType_Ready(&Select_Type) < 0 || (module = PyModule_Create(&core_module)) == NULL)
         return NULL;
     for (PyTypeObject *const *type = types; *type != NULL && module != NULL; type++)

@@ -106,7 +106,8 @@ scheduler_announce(Scheduler *scheduler, Tasklet *from, Tasklet *to)
 static inline __attribute__((always_inline)) bool
 departure_matters(Scheduler *scheduler, Tasklet *from)
 {
-    return ((unsigned)(scheduler->attention | from->special) | (unsigned)scheduler->tstate->tracing) != 0 || tstate_loop(scheduler->tstate) != 0;
+    return ((unsigned)(scheduler->attention | from->special) | (unsigned)scheduler->tstate->tracing) != 0 || tstate_loop(scheduler->tstate) != 0 ||
+           tstate_lazy_imports(scheduler->tstate) != NULL;
 }
 
 static void watchdog_redirects(Scheduler *scheduler, Tasklet *from);
@@ -129,8 +130,10 @@ scheduler_departs(Scheduler *scheduler, Tasklet *from, Tasklet *to)
     to = scheduler->first;
     if (to != NULL && (scheduler->attention & ATTEND_CALLBACK) != 0)
         to = scheduler_announce(scheduler, from, to);
-    if (to != NULL && to != from)
+    if (to != NULL && to != from) {
         loop_leaves(from);
+        lazy_imports_leave(from);
+    }
     scheduler->first = NULL;
     scheduler->idle = scheduler->announcing = false;
     if ((scheduler->attention & ATTEND_TRACE) != 0 && to != from) {
@@ -142,6 +145,34 @@ scheduler_departs(Scheduler *scheduler, Tasklet *from, Tasklet *to)
     return to;
 }
 
+/* Whether tools have asked for other events since the tasklet last ran on. */
+static inline __attribute__((always_inline)) bool
+events_changed(Tasklet *tasklet)
+{
+#if EVENTS_FOLLOWED
+    return tstate_events(tasklet->scheduler->tstate) != tasklet->events;
+#else
+    (void)tasklet;
+    return false;
+#endif
+}
+
+/* Let the frames of the tasklet, which has been switched to, send the events that are asked for now. Runs no Python code. */
+static inline void
+events_follow(Tasklet *tasklet)
+{
+#if EVENTS_FOLLOWED
+    PyThreadState *tstate = tasklet->scheduler->tstate;
+    PyObject *raised = error_take();
+    if (frames_follow_events(tstate) < 0)
+        PyErr_WriteUnraisable((PyObject *)tasklet);
+    tasklet->events = tstate_events(tstate);
+    error_restore(raised);
+#else
+    (void)tasklet;
+#endif
+}
+
 /* The tasklet has been switched to: it has again what it gave up. May run Python code, which cannot switch, and release
    the GIL. */
 static __attribute__((noinline)) void
@@ -149,10 +180,14 @@ tasklet_returns(Tasklet *tasklet)
 {
     Scheduler *scheduler = tasklet->scheduler;
     scheduler->announcing = true;
+    if (events_changed(tasklet))
+        events_follow(tasklet);
     if (tasklet->special & SPECIAL_ATOMIC)
         atomic_take_back(scheduler->tstate);
     if (tasklet->special & SPECIAL_LOOP)
         loop_enters(tasklet);
+    if (tasklet->special & SPECIAL_LAZY)
+        lazy_imports_enter(tasklet);
     if (tasklet->special & SPECIAL_TRACED)
         tracing_enters(tasklet);
     if (scheduler->attention & ATTEND_WATCHDOG)
@@ -181,7 +216,7 @@ scheduler_resumed(Scheduler *scheduler, Tasklet *tasklet, PyObject **value)
     bool raises = tasklet->raises;
     tasklet->tempval = NULL;
     tasklet->raises = false;
-    if (unlikely((scheduler->attention | tasklet->special) != 0))
+    if (unlikely((scheduler->attention | tasklet->special) != 0 || events_changed(tasklet)))
         tasklet_returns(tasklet);
     if (unlikely(scheduler->zombie != NULL)) {
         PyObject *zombie = scheduler->zombie;
@@ -238,6 +273,7 @@ scheduler_idle_in(Scheduler *scheduler, Tasklet *current)
     if (next != current && departure_matters(scheduler, current)) {
         scheduler->announcing = true;
         loop_leaves(current);
+        lazy_imports_leave(current);
         scheduler->announcing = false;
     }
     return next;

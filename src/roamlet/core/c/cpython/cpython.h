@@ -36,8 +36,14 @@
 #error "this version of CPython is not known to the native backends: greenlet serves there"
 #endif
 
+#ifndef FINISHED_STATE
+#define FINISHED_STATE FRAME_COMPLETED /* of a generator: from this one on it has no frame */
+#endif
+
 #include "collector.h"
 #include "running_loop.h"
+#include "lazy_imports.h"
+#include "events.h"
 #include "watch.h"
 #include "snapshot.h"
 #include "layout.h"

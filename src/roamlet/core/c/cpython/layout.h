@@ -5,9 +5,6 @@
 
 #include "../layout.h"
 
-#ifndef FINISHED_STATE
-#define FINISHED_STATE FRAME_COMPLETED /* of a generator: from this one on it has no frame */
-#endif
 #ifndef AWAITED_OPERAND
 #define AWAITED_OPERAND 1 /* which operand of a coroutine, from the top, is what it awaits */
 #endif

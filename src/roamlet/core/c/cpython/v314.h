@@ -9,8 +9,7 @@
    - last_profiled_frame (3.15): a remote profiler's mark, compared with a frame that is popped and never followed. It fits
      one tasklet's chain of frames and is not met in another's;
    - datastack_cached_chunk: free memory;
-   - lazy_imports (3.15): the lazy imports that this thread resolves now. Imports know threads and not tasklets: one that
-     switches in the middle of an import was the same on all versions;
+   - lazy_imports (3.15): the lazy imports that this thread resolves now; they change with the tasklets that resolve any (lazy_imports.c);
    - critical_section, c_stack_refs: of free-threaded builds, which are refused (see cpython.h). */
 #ifndef Py_BUILD_CORE
 #define Py_BUILD_CORE 1

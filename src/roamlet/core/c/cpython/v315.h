@@ -5,4 +5,7 @@
 #define FRAME_IS_END(frame) ((frame)->instr_ptr == NULL) /* greenlet ends its chains without it */
 #define FINISHED_STATE FRAME_CLEARED
 #define AWAITED_OPERAND 2 /* an index for iterators without an object is above it */
+#define LOOPS_HAVE_INDEX 1
+#define LAZY_IMPORTS_FIELD lazy_imports
+#define IMPORT_NAME_SHIFT 2 /* whether the statement says `lazy` is in the two bits below */
 #include "v314.h"
