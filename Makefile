@@ -22,7 +22,7 @@ help:
 	@echo 'make bench-threads  the page of threads and servers, on every Python >= 3.11 found (under 10 minutes)'
 	@echo 'make test-all   core and remote tests with every Python >= 3.11 found'
 	@echo 'make test-exhaustive  what make test leaves out because other versions, transports or inputs show the same'
-	@echo 'make try-pythons  core and io tests on the Pythons of newer Debian releases (root, downloads them)'
+	@echo 'make try-pythons  make test-all on the Pythons of newer Debian releases, 3.14 and 3.15 among them (root, downloads them)'
 	@echo 'make test-lab   the tests in offices of network namespaces, at most 10 minutes on 2 cores (root)'
 	@echo 'make test-ansible  whole playbooks of Ansible over roamlet, beside ssh, in some minutes'
 	@echo 'make lab-demo   three offices on this machine joined by roamlet vpn, shown, and taken down again (root)'
@@ -31,7 +31,7 @@ help:
 	@echo 'make ansible-demo  one playbook over ten hosts of a lab with stock ssh, Mitogen and roamlet (root)'
 	@echo 'make soak       the tests that take longer'
 	@echo 'make cleanroom  clone into fresh Debian systems and make demo and test there (root, takes an hour)'
-	@echo 'make nightly    what .ci/run leaves out: test-all whole, long readings of memory, the other clean rooms (root, two hours)'
+	@echo 'make nightly    what .ci/run leaves out: test-all whole, try-pythons, long readings of memory, the other clean rooms (root, hours)'
 	@echo 'make try-aarch64  the core tests on an emulated aarch64 (takes a quarter of an hour)'
 
 # Stamps: each is newer than what it was made from. The packages first, then the C core alone when only it has changed.
@@ -110,7 +110,7 @@ cleanroom:
 	@tools/cleanroom.sh $(ARGS)
 
 nightly:
-	@status=0; tools/test_all.sh $(ARGS) || status=1; $(MAKE) test-exhaustive || status=1; \
+	@status=0; tools/test_all.sh $(ARGS) || status=1; tools/try_debian_python.sh || status=1; $(MAKE) test-exhaustive || status=1; \
 	$(MAKE) soak ARGS='tests/diagnose/outside' || status=1; \
 	tools/cleanroom.sh bare user locale space || status=1; exit $$status
 
