@@ -116,7 +116,7 @@ def move_to(place: Any) -> None:
 class at:
     """`with roamlet.at(context):` runs the code in the block in that context, the code before and after it in this process.
 
-    In a tasklet, on CPython 3.11 to 3.14; the context is one with tasklets=True. The function's variables are sent as those of a
+    In a tasklet, on CPython 3.11 to 3.15; the context is one with tasklets=True. The function's variables are sent as those of a
     tasklet that moves, see Context.move; those that the block has changed come back as data, as results do. What the block
     raises is raised here. Blocks the tasklet; meanwhile kill() ends the block. It happens at most once.
 

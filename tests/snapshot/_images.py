@@ -6,6 +6,7 @@ import random
 import resource
 import signal
 import types
+import warnings
 from collections import Counter
 
 import roamlet
@@ -149,7 +150,9 @@ def outcomes(data, seeds, *, of_frames=False):
     """
     found = Counter()
     for seed in seeds:
-        child = os.fork()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of threads: pytest's faulthandler has one
+            child = os.fork()
         if child == 0:
             code = 1
             try:

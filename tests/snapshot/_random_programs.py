@@ -3,6 +3,7 @@
 import random
 import sys
 import types
+from importlib.machinery import ModuleSpec
 
 HEADER = """
 import contextlib, functools
@@ -230,6 +231,8 @@ def module(seed):
     """The program of this seed as a module that can be imported; None when it does not compile (a `break` in a finally)."""
     made = types.ModuleType(f"random_program_{seed}")
     made.__file__ = f"/{made.__name__}.py"
+    made.__loader__ = object()  # tracebacks warn of one that is None
+    made.__spec__ = ModuleSpec(made.__name__, made.__loader__)
     try:
         code = compile(Writer(seed).program(), made.__file__, "exec")
     except SyntaxError:

@@ -27,7 +27,8 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 def _exits(instructions: list[dis.Instruction]) -> Iterator[int]:
     """The units of all calls with three times None whose result is dropped: those are of __exit__."""
     for number in range(len(instructions) - 4):
-        if all(each.opname == "LOAD_CONST" and each.argval is None for each in instructions[number : number + 3]):
+        three = instructions[number : number + 3]
+        if all(each.opname in ("LOAD_CONST", "LOAD_COMMON_CONSTANT") and each.argval is None for each in three):
             call = number + 3 + (instructions[number + 3].opname == "PRECALL")
             if [each.opname for each in instructions[call : call + 2]] == ["CALL", "POP_TOP"]:
                 yield instructions[call].offset // 2

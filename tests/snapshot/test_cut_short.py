@@ -203,6 +203,7 @@ OUT_OF_MEMORY = """
 """
 
 
+@pytest.mark.pythons((3, 11), (3, 14), reason="list.append() gives up a reference too many on 3.15 when memory is out")
 @pytest.mark.skipif(hasattr(sys, "gettotalrefcount"), reason="a debug build's own asserts do not bear it")
 def test_memory_that_is_out_at_any_moment_lets_nothing_run(program, python):
     """In a process of its own: CPython itself loses lists then."""

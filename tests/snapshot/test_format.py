@@ -188,20 +188,22 @@ def test_an_operand_that_is_no_object_is_restored_only_where_there_can_be_one():
             manager.fails()
 
     names = [(each.offset // 2, each.opname) for each in dis.get_instructions(swallows) if each.opname != "CACHE"]
-    unit = next(
-        unit for unit, name in names if name == "POP_EXCEPT"
-    )  # below are __exit__, its first argument and a number
+    calls_exit = next(unit for unit, name in names if name == "WITH_EXCEPT_START")
 
-    def check(nulls, *slots, unit=unit, before=-1):
-        return _native.check([], [(swallows, unit, 0, nulls, slots)], None, before, -1, None, None)
+    def check(nulls, *slots, unit=calls_exit, offset=1, before=-1):
+        return _native.check([], [(swallows, unit, offset, nulls, slots)], None, before, -1, None, None)
 
-    right = [((~3,), (1, len, None, 7)), ((2, ~3), (1, len, None, 7))]
+    error = KeyError()
+    right = [((~3,), (1, len, None, 7, None, error)), ((2, ~3), (1, len, None, 7, None, error))]
     there_are_such = sys.version_info >= (3, 14)
     if there_are_such:
         for nulls, slots in right:
             assert check(nulls, *slots)
-        with pytest.raises(ValueError, match="it would have to be given a number that is no object"):
-            check((~3,), 1, len, None, 7, unit=unit + 1, before=unit + 1)
+        dropped, name = names[[name for _, name in names].index("POP_EXCEPT") + 1]
+        assert name == "POP_TOP"  # with a number on top
+        assert check((~3,), 1, len, None, 7, unit=dropped, offset=0, before=dropped)
+        with pytest.raises(ValueError, match="where the number of an instruction is needed"):
+            check((~3,), 1, len, None, 1 << 20, None, error)
     for nulls, slots in (
         *(() if there_are_such else right),
         ((~3,), (1, len, None, "seven")),
@@ -213,6 +215,37 @@ def test_an_operand_that_is_no_object_is_restored_only_where_there_can_be_one():
     ):
         with pytest.raises(ValueError, match="something in it has another type"):
             check(nulls, *slots)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 15), reason="loops keep an iterator before CPython 3.15")
+def test_a_loop_is_restored_only_with_an_index_of_what_has_items_by_their_numbers_or_an_iterator():
+    def loops(items):
+        for item in items:
+            item()
+
+    def delegates(items):
+        yield from items
+
+    call = next(each for each in dis.get_instructions(loops) if each.opname == "CALL")
+    after = next(each for each in dis.get_instructions(loops) if each.offset > call.offset)
+    unit, offset = call.offset // 2, (after.offset - call.offset) // 2
+
+    def check(nulls, below, index):
+        return _native.check([], [(loops, unit, offset, nulls, (None, print, below, index))], None, -1, -1, None, None)
+
+    for right in (((~3,), [1, 2], 1), ((~3,), (1, 2), 7), (1 << 3, iter([]), None), (1 << 3, delegates([]), None)):
+        assert check(*right)
+    for wrong in (
+        ((~3,), iter([]), 1),
+        ((~3,), 5, 1),
+        (1 << 3, [1, 2], None),
+        (0, [1, 2], 1),
+        (0, iter([]), None),
+    ):
+        with pytest.raises(ValueError, match="where the number of an item, or nothing, is needed"):
+            check(*wrong)
+    with pytest.raises(ValueError, match="slot 2 has nothing where an iterator is needed"):
+        check((2, ~3), None, 1)
 
 
 def test_generators_are_overwritten_only_when_they_are_fresh_and_it_fits():

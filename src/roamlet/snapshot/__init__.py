@@ -1,7 +1,7 @@
 """Running tasklets to bytes and back: dumps() and loads().
 
 A tasklet that is new, paused, scheduled or blocked on a channel is saved in the middle of its function, and goes on from there in
-another process of the same minor version of CPython (3.11 to 3.14), on a switching backend that sees frames (not greenlet).
+another process of the same minor version of CPython (3.11 to 3.15), on a switching backend that sees frames (not greenlet).
 pickle.dumps() does the same with one tasklet, or a channel where tasklets wait.
 
 A snapshot is to be trusted like any pickle: loading it can run whatever its author wants. What is checked before anything is read

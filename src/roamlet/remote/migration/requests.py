@@ -28,7 +28,7 @@ def check_destination(calls: Calls, moving: str) -> None:
     """Refuse a context that takes no tasklets."""
     calls.link.refuse_if_ended("move()")
     if not _native.known:
-        raise NoCore("tasklets are moved by CPython 3.11, 3.12, 3.13 and 3.14 alone")
+        raise NoCore("tasklets are moved by CPython 3.11 to 3.15 alone")
     if not calls.shipping.has_sent("calls.tasklets"):
         here, there = sys.version_info[:2], calls.facts.python[:2]
         hint = "Open it with tasklets=True"

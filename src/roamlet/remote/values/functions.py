@@ -9,6 +9,7 @@ import functools
 import importlib.util
 import marshal
 import sys
+import types
 from collections.abc import Iterator
 from types import (
     BuiltinFunctionType,
@@ -27,6 +28,7 @@ from roamlet.remote.modules.imports.bytecode import with_nested
 from roamlet.wire.values import kinds, values
 
 BY_NAME = (BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType, type(functools.lru_cache(len)))
+_LAZY_IMPORT: Any = getattr(types, "LazyImportType", None)  # from 3.15 on
 PARTS_OF_A_FUNCTION = (".__defaults__", ".__kwdefaults__", ".__closure__", ".__globals__")
 
 
@@ -147,7 +149,8 @@ def _globals(function: FunctionType) -> Iterator[tuple[str, Any]]:
     }
     for name in sorted(names):
         if name in function.__globals__ and name != "__builtins__":
-            yield name, function.__globals__[name]
+            value = function.__globals__[name]
+            yield name, value.resolve() if type(value) is _LAZY_IMPORT else value
 
 
 def _imported(code: CodeType) -> Iterator[str]:

@@ -172,7 +172,7 @@ boundary(Capture *capture, Frame *frame)
     if ((instruction.opcode == FOR_ITER || instruction.opcode == SEND) && below >= 0 &&
         capture->inner->owner == FRAME_OWNED_BY_GENERATOR && slot_get(stack[below]) == (PyObject *)frame_generator(capture->inner)) {
         if (GENERATORS_BLOCK)
-            return record_awaiting(capture, frame, &instruction, instruction.oparg, locals + below + 1);
+            return record_awaiting(capture, frame, &instruction, instruction.oparg, locals + below + 1 + LOOPS_HAVE_INDEX);
         return refuse_boundary(capture, frame, NULL, "before CPython 3.12, running a generator");
     }
     if (instruction.opcode == ENTERS_WITH && depth > 0)

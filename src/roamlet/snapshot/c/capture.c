@@ -43,10 +43,10 @@ innermost(Capture *capture, Frame *frame)
     if (!api->operands(code, unit, &depth, &below))
         depth = below = -1;
     if (capture->state.preempted && depth > 0 && instruction.opcode == POP_TOP && slot_is_number(frame->localsplus[locals + depth - 1])) {
-        unit = instruction.next; /* to drop a number is nothing, and it is no value that could be returned into its place */
+        unit = instruction.next; /* to drop a number is nothing */
         depth--;
     }
-    if (capture->state.preempted && depth >= 0 && locals + depth > 0 && !slot_is_number(frame->localsplus[locals + depth - 1])) {
+    if (capture->state.preempted && depth >= 0 && locals + depth > 0) {
         capture->before = instruction_begins(code, unit);
         return capture->before < 0 ? -1 : record_frame(capture, frame, unit, 0, locals + depth);
     }

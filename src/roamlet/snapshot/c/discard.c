@@ -103,6 +103,6 @@ native_generator_drop(PyObject *Py_UNUSED(module), PyObject *object)
     if (generator == NULL)
         return NULL;
     if (!generator_executes(generator) && !generator_is_over(generator))
-        generator_set_state(generator, FRAME_COMPLETED); /* its frame is cleared with it */
+        generator_end(generator);
     Py_RETURN_NONE;
 }

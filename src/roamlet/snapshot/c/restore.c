@@ -159,10 +159,6 @@ native_check(PyObject *Py_UNUSED(module), PyObject *args)
             record_bad("it goes on outside of its code");
             return NULL;
         }
-        if (before >= 0 && slot_had_number(record.nulls, PyTuple_GET_SIZE(record.slots) - 1)) {
-            record_bad("it would have to be given a number that is no object");
-            return NULL;
-        }
         if (before >= 0 && record_completes_exception(&record, before) < 0)
             return NULL;
     }
@@ -198,7 +194,7 @@ frames_take(Ticket *ticket, PyThreadState *tstate)
     Record record;
     ticket->below = data_stack(tstate);
     for (Py_ssize_t i = 0; i < ticket->count; i++) {
-        if (record_again(ticket, i, &record) < 0)
+        if (record_again(ticket, i, &record) < 0 || code_follow_events((PyCodeObject *)record.function->func_code) < 0)
             ticket->frames[i] = NULL;
         else
             ticket->frames[i] = record.generator != NULL
@@ -305,6 +301,7 @@ ticket_splice(Ticket *ticket, PyThreadState *tstate)
 #if ENTRY_FRAMES_ON_C_STACK
     if (base_can_go(base, tstate)) {
         outer = base->previous;
+        frame_forget(tstate, base);
         frame_drop(base);
     }
 #endif
@@ -341,12 +338,20 @@ frame_go_to(Frame *frame, Py_ssize_t unit)
 }
 
 /* Take what is on top of the frame's slots, an operand or its last variable: returned to the frame it is there again, and nothing
-   else has happened. `empty`, borrowed, stands for an empty slot. A new reference. */
+   else has happened. `empty`, borrowed, stands for an empty slot. For a number, which no C function can return, comes what the bridge
+   has for that: it then returns what its first variable has, which is the number. A new reference. */
 static PyObject *
-frame_take_top(Frame *frame, PyObject *empty)
+frame_take_top(Frame *frame, Frame *bridge, PyObject *empty)
 {
-    PyObject *top = slot_take(frame_pop(frame));
-    return top != NULL ? top : Py_NewRef(empty);
+    Slot top = frame_pop(frame);
+    PyObject *object;
+    if (slot_is_number(top)) {
+        slot_clear(&bridge->localsplus[0]); /* go_on(), which its module has too */
+        bridge->localsplus[0] = top;
+        return Py_NewRef(slot_get(bridge->localsplus[2]));
+    }
+    object = slot_take(top);
+    return object != NULL ? object : Py_NewRef(empty);
 }
 
 static PyObject *
@@ -378,7 +383,7 @@ native_go_on(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t coun
     if (ticket->before >= 0) {
         Py_XDECREF(value);
         frame_go_to(innermost, ticket->before);
-        return frame_take_top(innermost, object);
+        return frame_take_top(innermost, tstate_frame(tstate), object);
     }
     if (woken > 0 && ticket->end >= 0) {
         frame_go_to(innermost, ticket->end);
@@ -386,7 +391,7 @@ native_go_on(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t coun
         Py_RETURN_NONE; /* END_FOR takes it, and the iterator */
 #else
         slot_drop(frame_pop(innermost));
-        return frame_take_top(innermost, object);
+        return frame_take_top(innermost, tstate_frame(tstate), object);
 #endif
     }
     if (value != NULL)

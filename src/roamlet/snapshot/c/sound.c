@@ -6,6 +6,9 @@ static const char *const kind_names[] = {
     [KIND_EMPTY] = "nothing",
     [KIND_VALUE] = "something",
     [KIND_ITERATOR] = "an iterator",
+    [KIND_GENERATOR] = "a generator",
+    [KIND_INDEX] = "the number of an item, or nothing,",
+    [KIND_LEFTOVER] = "the number of an item, or nothing,",
     [KIND_ITEMS] = "an iterator",
     [KIND_LIST] = "a list",
     [KIND_EXCEPTIONS] = "a list of exceptions",
@@ -111,6 +114,7 @@ value_is(PyObject *value, Kind kind, PyCodeObject *code, bool goes_through)
     switch (kind_is(kind)) {
     case KIND_EMPTY:
         return false;
+    case KIND_GENERATOR:
     case KIND_ITERATOR:
         return is_iterator(value);
     case KIND_ITEMS:
@@ -152,6 +156,24 @@ is_list_append(PyObject *value)
            strcmp(((PyMethodDescrObject *)value)->d_method->ml_name, "append") == 0;
 }
 
+#if LOOPS_HAVE_INDEX
+/* Whether what slot i has is an index, and fits what is below it: the interpreter asks neither whether that has items by their numbers nor
+   whether it is an iterator. */
+static bool
+index_is_right(PyObject *nulls, PyObject *slots, Py_ssize_t i, const Slots *now)
+{
+    bool number = slot_had_number(nulls, i), belongs = kind_is(now->slots[i]) == KIND_INDEX;
+    PyObject *below = belongs ? PyTuple_GET_ITEM(slots, i - 1) : NULL;
+    if (!number && !slot_is_marked(nulls, i))
+        return false;
+    if (!belongs)
+        return true;
+    if (slot_is_marked(nulls, i - 1) || slot_had_number(nulls, i - 1))
+        return false;
+    return number ? Py_TYPE(below)->_tp_iteritem != NULL : kind_is(now->slots[i - 1]) != KIND_ITERATOR || is_iterator(below);
+}
+#endif
+
 /* Whether slot i, as slots_save() has saved it, is of this kind. */
 static bool
 slot_is(PyObject *nulls, PyObject *slots, Py_ssize_t i, const Slots *now)
@@ -159,6 +181,12 @@ slot_is(PyObject *nulls, PyObject *slots, Py_ssize_t i, const Slots *now)
     Kind kind = now->slots[i];
     if (kind_is(kind) == KIND_EMPTY && i < now->variables)
         kind = KIND_ANY;
+#if LOOPS_HAVE_INDEX
+    if (kind_is_index(kind))
+        return index_is_right(nulls, slots, i, now);
+    if (kind_is(kind) == KIND_ITERATOR && i + 1 < now->count && kind_is(now->slots[i + 1]) == KIND_INDEX) /* see there */
+        kind = KIND_VALUE;
+#endif
     if (slot_is_marked(nulls, i))
         return !kind_is_filled(kind) && !(APPEND_NEEDS_SELF && i > now->variables && is_list_append(PyTuple_GET_ITEM(slots, i - 1)));
     if (slot_had_number(nulls, i) != (SLOTS_HAVE_NUMBERS && kind_is(kind) == KIND_LASTI))

@@ -24,15 +24,20 @@ def base(box: list[Any]) -> object:
         ticket = None  # as it goes it gives back what was built, while that is still on top of the data stack
         box.append(error)  # roamlet: keep - no cycle: this frame is in no traceback
         return None
-    return bridge(_native.go_on, ticket)
+    return bridge(_native.go_on, ticket, _A_NUMBER)
 
 
-def bridge(go_on: Callable[[object], object], ticket: object) -> object:
+def bridge(go_on: Callable[[object], object], ticket: object, a_number: object) -> object:
     """Return what the innermost frame is to get; its caller is that frame, once go_on() has been called."""
     value = go_on(ticket)
     if value is ticket:
         return go_on  # patched: returns a NULL, into a slot that was empty
+    if value is a_number:
+        return go_on  # which go_on() has replaced by a number that is no object
     return value
+
+
+_A_NUMBER = object()
 
 
 def initialised(self: object, call: Callable[[], object]) -> object:
@@ -49,7 +54,8 @@ def _patched(code: CodeType, *, empty: bool = False) -> CodeType:
     changed = bytearray(code.co_code)
     for each, following in zip(instructions, [*instructions[1:], None], strict=True):
         if each.opname == "RESUME":
-            changed[each.offset : each.offset + 2] = bytes((dis.opmap["NOP"], 0))
+            end = following.offset if following else len(changed)  # from 3.15 on it has a cache
+            changed[each.offset : end] = bytes((dis.opmap["NOP"], 0)) * ((end - each.offset) // 2)
         elif (
             empty
             and each.opname in ("LOAD_FAST", "LOAD_FAST_BORROW")

@@ -15,6 +15,7 @@ import sys
 import types
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
+from importlib.machinery import ModuleSpec
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -23,7 +24,7 @@ from roamlet.snapshot import _native
 from roamlet.snapshot._errors import BadSnapshot, SnapshotError
 from roamlet.snapshot.image import format
 from roamlet.snapshot.loading.helpers import base
-from roamlet.snapshot.references import by_name, links, values
+from roamlet.snapshot.references import by_name, lazy_imports, links, values
 from roamlet.snapshot.references.code import Reference, digest_of, referenced_code, resolve
 from roamlet.snapshot.references.contexts import context_of, variable_at
 from roamlet.snapshot.state import GENERATOR, NEW, PLAIN_RECORD, SLOTS, STARTED, Flag
@@ -75,12 +76,18 @@ def module(name: str) -> types.ModuleType:
     return import_module(name)
 
 
+_NO_LOADER: Any = object()  # of a module that only functions by value have made
+
+
 def new_function(body: types.CodeType, where: str, name: str, closure: tuple[Any, ...] | None) -> types.FunctionType:
     """A function by value. Its globals are those of its module, which is made if it does not exist."""
     try:
         space = sys.modules.get(where) or import_module(where)
     except ImportError:
-        space = sys.modules[where] = types.ModuleType(where)
+        space = types.ModuleType(where)
+        space.__loader__ = _NO_LOADER  # tracebacks warn of one that is None
+        space.__spec__ = ModuleSpec(where, _NO_LOADER)
+        sys.modules[where] = space
     if closure is None and body.co_freevars:  # the tasklet was interrupted before the function had it
         made = _native.function_begun(body, space.__dict__)
         made.__name__ = name
@@ -154,8 +161,25 @@ def mapping_proxy(found: Any) -> Any:
     return types.MappingProxyType(found)
 
 
+lazy_import = lazy_imports.made
 lock = _thread.allocate_lock
 recursive_lock = _thread.RLock
+
+
+class _NoItems:
+    """From 3.15 on the function of a generator expression asks for its iterator before it makes the generator."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+    def __aiter__(self) -> Any:
+        return self
+
+    def __anext__(self) -> Any:
+        raise StopAsyncIteration
+
+
+_NO_ITEMS = _NoItems()
 
 
 def new_generator(function: types.FunctionType) -> Any:
@@ -164,7 +188,7 @@ def new_generator(function: types.FunctionType) -> Any:
     if not body.co_flags & _OF_GENERATORS:
         raise ValueError(f"the snapshot has a generator of {body.co_qualname}, which makes none")
     plain = body.co_argcount
-    return function(*(None,) * plain, **dict.fromkeys(body.co_varnames[plain : plain + body.co_kwonlyargcount]))
+    return function(*(_NO_ITEMS,) * plain, **dict.fromkeys(body.co_varnames[plain : plain + body.co_kwonlyargcount]))
 
 
 def set_generator(made: Any, state: tuple[Any, ...]) -> None:
@@ -323,7 +347,7 @@ class Loader(pickle.Unpickler):
         made = new_function(body, where, name, closure)
         if made.__closure__ is None and body.co_freevars:
             self.begun.add(id(made))
-        if not known and sys.modules[where].__spec__ is None:  # it was made, not imported
+        if not known and getattr(sys.modules[where], "__loader__", None) is _NO_LOADER:  # it was made, not imported
             self.added.append((sys.modules, where))
         return made
 
@@ -531,6 +555,9 @@ def restore(
     return root
 
 
+_UNREADABLE = pickle.UnpicklingError, EOFError, LookupError, ValueError, TypeError, AttributeError, ImportError
+
+
 def _read(loader: Loader, paused: bool, wanted: Callable[[Any], None]) -> tuple[Restoring, Any, list[tuple[Any, ...]]]:
     """What is about to be restored, the root, and where each tasklet goes. BadSnapshot, for any reason why it cannot be read."""
     try:
@@ -542,7 +569,7 @@ def _read(loader: Loader, paused: bool, wanted: Callable[[Any], None]) -> tuple[
         if loader.begun:
             raise ValueError("a function lacks its closure")
         places = restoring.places(contents)
-    except (pickle.UnpicklingError, EOFError, LookupError, ValueError, TypeError, AttributeError, ImportError) as error:
+    except _UNREADABLE as error:
         if isinstance(error, SnapshotError):
             raise
         raise BadSnapshot(f"the snapshot cannot be read here: {error}") from error
@@ -556,5 +583,5 @@ def load_paused(data: bytes) -> Any:
 
 UNKNOWN = (
     f"roamlet.snapshot does not know the frames of CPython {sys.version_info[0]}.{sys.version_info[1]} yet: tasklets are saved and "
-    "restored on 3.11, 3.12, 3.13 and 3.14"
+    "restored on 3.11 to 3.15"
 )

@@ -30,6 +30,7 @@ _KEEPS_NEXT = sys.version_info >= (3, 13)  # a frame keeps the instruction that 
 _WITH_IS_ONE = "BEFORE_WITH" in dis.opmap  # else the methods are looked up, and then called like any others
 # Operands that a block keeps: __exit__, and its first argument if it is no bound method.
 _HELD = 1 if _WITH_IS_ONE else 2
+_CONSTANTS = ("LOAD_CONST", "LOAD_COMMON_CONSTANT")
 _ENTER = at.__dict__["__enter__"]
 _RECORDS = Captured._fields.index("records")
 
@@ -199,7 +200,7 @@ def ends_of(code: types.CodeType, unit: int) -> dict[int, int] | None:
     ends = {}
     for number in range(begin + 2, len(instructions) - 4):
         three = instructions[number : number + 3]
-        if any(each.opname != "LOAD_CONST" or each.argval is not None or each.offset in inside for each in three):
+        if any(each.opname not in _CONSTANTS or each.argval is not None or each.offset in inside for each in three):
             continue
         before = number - 1
         while instructions[before].offset not in inside and instructions[before].opname in ("SWAP", "NOP"):

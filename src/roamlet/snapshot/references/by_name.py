@@ -16,6 +16,7 @@ from typing import Any, cast
 from roamlet.core import channel, os_threads, tasklet
 from roamlet.snapshot import _native
 from roamlet.snapshot._errors import BadSnapshot
+from roamlet.snapshot.references import lazy_imports
 from roamlet.snapshot.references.values import is_held
 from roamlet.sync import Event
 
@@ -24,7 +25,7 @@ Place = tuple[str, str]
 _UNNAMED = (
     type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.CodeType, types.GeneratorType,
     types.CoroutineType, types.AsyncGeneratorType, types.FrameType, types.TracebackType, int, frozenset, tasklet,
-    channel, Event, contextvars.ContextVar, contextvars.Context,
+    channel, Event, contextvars.ContextVar, contextvars.Context, *([lazy_imports.KIND] if lazy_imports.KIND else ()),
 )  # fmt: skip
 """What has a way of its own."""
 

@@ -27,7 +27,7 @@ from roamlet.core import atomic, channel, tasklet
 from roamlet.snapshot import _native
 from roamlet.snapshot._errors import CannotSave, Copied, LeftOut
 from roamlet.snapshot.loading import load
-from roamlet.snapshot.references import by_name, values
+from roamlet.snapshot.references import by_name, lazy_imports, values
 from roamlet.snapshot.references.code import Reference, code_reference, digest_of, fingerprint, function_reference
 from roamlet.snapshot.references.contexts import items_of, place_of
 from roamlet.snapshot.references.links import of
@@ -518,3 +518,5 @@ _REDUCERS: dict[type, Callable[[Saver, Any], Any]] = {
     socket.socket: lambda saver, item: closed.opened(item),
     types.FrameType: _refused("frames are saved with their tasklet alone"),
 }
+if lazy_imports.KIND is not None:
+    _REDUCERS[lazy_imports.KIND] = lambda saver, item: (load.lazy_import, lazy_imports.described(item))

@@ -103,8 +103,8 @@ following_raise(Following *following, Py_ssize_t unit, const Decoded *read, cons
         return true;
     at = following->table + following->handlers[unit];
     entry = table_entry(&at, following->table_end);
-    if (entry.depth >> 1 > now->count - now->variables)
-        return false;
+    if (entry.depth >> 1 > now->count - now->variables) /* what a generator expression ends with is in its table, without its operands */
+        return instruction_never_raises(read->opcode);
     there.slots = following->other;
     there.count = now->variables + (entry.depth >> 1);
     memcpy(there.slots, now->slots, (size_t)there.count * sizeof *there.slots);

@@ -6,6 +6,12 @@
 #include <limits.h>
 #include <opcode.h>
 
+/* Whether GET_ITER leaves two operands: what a loop or `yield from` goes through, and a slot that is empty, or has the number of
+   the next item where that needs no iterator. */
+#ifndef LOOPS_HAVE_INDEX
+#define LOOPS_HAVE_INDEX 0
+#endif
+
 /* How many operands an instruction takes off the stack or changes, from its first effect until the next instruction is
    noted in the frame; -1 where operands below may change hands as well, or where it has not been looked up.
 
@@ -51,9 +57,12 @@ instruction_takes(int opcode, int oparg)
     case IMPORT_NAME:
     case MAP_ADD:
     case MATCH_KEYS:
-    case SEND:
     case STORE_ATTR:
         return 2;
+    case SEND:
+        return 2 + LOOPS_HAVE_INDEX;
+    case FOR_ITER:
+        return 1 + LOOPS_HAVE_INDEX;
 #ifdef BEFORE_WITH
     case BEFORE_ASYNC_WITH:
     case BEFORE_WITH:
@@ -63,13 +72,14 @@ instruction_takes(int opcode, int oparg)
     case DELETE_ATTR:
     case DICT_MERGE:
     case DICT_UPDATE:
-    case FOR_ITER:
     case GET_AITER:
     case GET_ANEXT:
     case GET_AWAITABLE:
     case GET_ITER:
     case GET_LEN:
+#ifdef GET_YIELD_FROM_ITER
     case GET_YIELD_FROM_ITER:
+#endif
     case IMPORT_FROM:
     case LIST_APPEND:
     case LIST_EXTEND:
@@ -172,6 +182,22 @@ instruction_falls_through(int opcode)
         return false;
     default:
         return true;
+    }
+}
+
+/* Whether it is one of those that cannot raise, unless a tool that is told of events does. */
+static inline bool
+instruction_never_raises(int opcode)
+{
+    switch (opcode) {
+    case LOAD_CONST:
+    case RETURN_VALUE:
+#ifdef LOAD_COMMON_CONSTANT
+    case LOAD_COMMON_CONSTANT:
+#endif
+        return true;
+    default:
+        return false;
     }
 }
 

@@ -14,7 +14,10 @@ enum {
     KIND_ANY,               /* something or nothing */
     KIND_EMPTY,             /* nothing; of a variable: nothing that the code counts on */
     KIND_VALUE,             /* some object */
-    KIND_ITERATOR,
+    KIND_ITERATOR,          /* below an index: or something that the index numbers the items of */
+    KIND_INDEX,             /* of the item that comes next of what is below: a number, or nothing where that is an iterator */
+    KIND_GENERATOR,         /* of a generator expression that only this code has: `all()`, `any()` and `tuple()` go through it in line */
+    KIND_LEFTOVER,          /* an index that was moved away from there */
     KIND_ITEMS,             /* what a comprehension was given to go through: an iterator, or an asynchronous one */
     KIND_LIST,
     KIND_EXCEPTIONS,        /* a list of exceptions and None: what an `except*` collects */
@@ -92,7 +95,7 @@ kind_is_tuple(const Slots *now, Kind kind)
 static inline bool
 kind_is_filled(Kind kind)
 {
-    return kind_is(kind) != KIND_ANY && kind_is(kind) != KIND_EMPTY;
+    return kind_is(kind) != KIND_ANY && kind_is(kind) != KIND_EMPTY && kind_is(kind) != KIND_INDEX && kind_is(kind) != KIND_LEFTOVER;
 }
 
 static inline bool
@@ -101,12 +104,28 @@ kind_may_be_exception(const Slots *now, Kind kind)
     return kind_is(kind) == KIND_EXCEPTION || kind_is(kind) == KIND_EXCEPTION_OR_NONE || kind_is_constant(now, kind, Py_TYPE(Py_None));
 }
 
+/* Whether an index may be there, or nothing. */
+static inline bool
+kind_is_index(Kind kind)
+{
+    return kind_is(kind) == KIND_INDEX || kind_is(kind) == KIND_LEFTOVER;
+}
+
+/* Whether an index belongs there to what is below, or nothing is there. */
+static inline bool
+kind_is_index_or_empty(Kind kind)
+{
+    return kind_is(kind) == KIND_INDEX || kind_is(kind) == KIND_EMPTY;
+}
+
 /* What a slot has that has this or that. */
 static Kind
 kind_either(const Slots *now, Kind one, Kind other)
 {
     if (one == other)
         return one;
+    if ((kind_is_index(one) && (kind_is_index(other) || other == KIND_EMPTY)) || (one == KIND_EMPTY && kind_is_index(other)))
+        return KIND_LEFTOVER;
     if (!kind_is_filled(one) || !kind_is_filled(other))
         return KIND_ANY;
     if (kind_is_tuple(now, one) && kind_is_tuple(now, other))
@@ -144,6 +163,33 @@ kinds_pop(Slots *now, int count)
     return true;
 }
 
+/* The operand at this place from the top is about to move: an index above it does not belong to what comes there, nor does what is below an
+   index to nothing. */
+static inline void
+kinds_part(Slots *now, int place)
+{
+    if (kind_is(kinds_top(now, place - 1)) == KIND_INDEX)
+        now->slots[now->count - place + 1] = KIND_LEFTOVER;
+    if (kind_is(kinds_top(now, place)) == KIND_INDEX) {
+        now->slots[now->count - place] = KIND_LEFTOVER;
+        now->slots[now->count - place - 1] = KIND_VALUE;
+    }
+}
+
+/* Take off what a loop or `yield from` goes through, and the index above it; `above`: and so many operands above that. */
+static inline bool
+kinds_pop_loop(Slots *now, int above)
+{
+    if (!kinds_pop(now, above))
+        return false;
+#if LOOPS_HAVE_INDEX
+    if (kind_is_filled(kinds_top(now, 1)) || kind_is(kinds_top(now, 1)) == KIND_ANY)
+        return false;
+    now->count--;
+#endif
+    return kinds_pop(now, 1);
+}
+
 /* Push what a variable has. */
 static bool
 kinds_load(Slots *now, int number)
@@ -165,7 +211,7 @@ static bool
 kinds_store(Slots *now, int number)
 {
     Kind kind = kinds_top(now, 1);
-    if (number >= now->variables || now->count <= now->variables)
+    if (number >= now->variables || now->count <= now->variables || kind_is_index(kind))
         return false;
     now->count--;
     now->slots[number] = !kind_is_filled(kind) || kind_is(kind) == KIND_CELL ? kind : KIND_ASSIGNED;

@@ -1,9 +1,9 @@
-/* Reading and building Python frames, for roamlet.snapshot: what differs between 3.11, 3.12, 3.13 and 3.14. It compiles anywhere;
+/* Reading and building Python frames, for roamlet.snapshot: what differs between 3.11 and 3.15. It compiles anywhere;
    ROAMLET_SNAPSHOT_KNOWN says whether the rest is there. */
 #ifndef ROAMLET_CPYTHON_SNAPSHOT_H
 #define ROAMLET_CPYTHON_SNAPSHOT_H
 
-#if ROAMLET_VERSION_KNOWN && PY_VERSION_HEX < 0x030F0000
+#if ROAMLET_VERSION_KNOWN && PY_VERSION_HEX < 0x03100000
 #define ROAMLET_SNAPSHOT_KNOWN 1
 #else
 #define ROAMLET_SNAPSHOT_KNOWN 0
@@ -132,6 +132,18 @@ frame_drop(Frame *frame)
 #endif
 }
 
+/* The frame goes without having returned: a profiler that has seen it last must not take another one in its place for it. */
+static inline void
+frame_forget(PyThreadState *tstate, Frame *frame)
+{
+#if PY_VERSION_HEX >= 0x030F0000
+    _PyThreadState_UpdateLastProfiledFrame(tstate, frame, frame->previous);
+#else
+    (void)tstate;
+    (void)frame;
+#endif
+}
+
 /* A generator's own frame. */
 static inline Frame *
 generator_frame(PyGenObject *generator)
@@ -158,7 +170,7 @@ generator_executes(PyGenObject *generator)
 static inline bool
 generator_is_over(PyGenObject *generator)
 {
-    return generator->gi_frame_state >= FRAME_COMPLETED;
+    return generator->gi_frame_state >= FINISHED_STATE;
 }
 
 /* The state of a generator that waits in a yield, as a number of this version. */
@@ -186,6 +198,19 @@ static inline void
 generator_set_state(PyGenObject *generator, int state)
 {
     generator->gi_frame_state = (int8_t)state;
+}
+
+/* End one that waits in a yield, or has not begun, without running any of its code. Drops what it holds, at the latest with itself: runs code
+   of finalizers. */
+static inline void
+generator_end(PyGenObject *generator)
+{
+    generator_set_state(generator, FINISHED_STATE);
+#if PY_VERSION_HEX >= 0x030F0000 /* before, a state of its own says that the frame is still to be cleared */
+    generator_frame(generator)->previous = NULL;
+    _PyFrame_ClearExceptCode(generator_frame(generator));
+    Py_CLEAR(generator->gi_exc_state.exc_value);
+#endif
 }
 
 /* On 3.13 a call that was specialised for list.append() looks at its self, which the descriptor may have been called without. */

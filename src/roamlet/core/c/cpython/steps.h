@@ -10,6 +10,14 @@
 #ifdef CALL_INTRINSIC_1
 #include "internal/pycore_intrinsics.h"
 #endif
+#ifdef LOAD_COMMON_CONSTANT
+#include "internal/pycore_ceval.h"
+#include "internal/pycore_opcode_utils.h"
+#endif
+
+#ifndef IMPORT_NAME_SHIFT
+#define IMPORT_NAME_SHIFT 0
+#endif
 
 /* How many keywords of a call this constant names; -1: it is no tuple of names. */
 static Py_ssize_t
@@ -71,12 +79,13 @@ number_fits(PyCodeObject *code, int opcode, int oparg)
     case DELETE_GLOBAL:
     case DELETE_NAME:
     case IMPORT_FROM:
-    case IMPORT_NAME:
     case LOAD_NAME:
     case STORE_ATTR:
     case STORE_GLOBAL:
     case STORE_NAME:
         return oparg < names;
+    case IMPORT_NAME:
+        return oparg >> IMPORT_NAME_SHIFT < names;
     case LOAD_GLOBAL:
         return oparg >> 1 < names;
 #ifdef RETURN_CONST
@@ -94,6 +103,12 @@ number_fits(PyCodeObject *code, int opcode, int oparg)
 #ifdef CONVERT_VALUE
     case CONVERT_VALUE:
         return oparg >= 1 && oparg <= 3;
+#endif
+#ifdef LOAD_COMMON_CONSTANT
+    case LOAD_COMMON_CONSTANT:
+        return oparg < NUM_COMMON_CONSTANTS;
+    case LOAD_SPECIAL:
+        return oparg <= SPECIAL_MAX;
 #endif
 #ifdef CALL_INTRINSIC_1
     case CALL_INTRINSIC_1:
@@ -136,13 +151,21 @@ kinds_are_met(Slots *now, int opcode, int oparg)
     case RAISE_VARARGS:
         return oparg <= 2 && (oparg < 1 || kind_is_filled(top)) && (oparg < 2 || kind_is_filled(kinds_top(now, 2)));
     case FOR_ITER:
+#if LOOPS_HAVE_INDEX
+        return kind_is(kinds_top(now, 2)) == (kind_is(top) == KIND_INDEX ? KIND_ITERATOR : KIND_GENERATOR) && kind_is_index_or_empty(top);
+#else
         now->goes_through |= kind_is(top) == KIND_ITEMS;
-        return kind_is(top) == KIND_ITERATOR || kind_is(top) == KIND_ITEMS;
+        return kind_is(top) == KIND_ITERATOR || kind_is(top) == KIND_ITEMS || kind_is(top) == KIND_GENERATOR;
+#endif
+#if LOOPS_HAVE_INDEX
+    case SEND:
+        return kind_is_index_or_empty(kinds_top(now, 2));
+#endif
     case RERAISE:
         return kind_is(top) == KIND_EXCEPTION && (oparg == 0 || kind_is(kinds_top(now, 1 + oparg)) == KIND_LASTI);
     case WITH_EXCEPT_START:
-        return kind_is(top) == KIND_EXCEPTION && kind_is(kinds_top(now, 3)) == KIND_LASTI && kind_is_filled(kinds_top(now, 4)) &&
-               now->count - now->variables >= 4;
+        return kind_is(top) == KIND_EXCEPTION && kind_is(kinds_top(now, 3)) == KIND_LASTI && kind_is_filled(kinds_top(now, WITH_EXCEPT_OPERANDS)) &&
+               now->count - now->variables >= WITH_EXCEPT_OPERANDS;
 #ifdef CLEANUP_THROW
     case CLEANUP_THROW:
 #endif
@@ -201,6 +224,15 @@ kinds_pop_call(Slots *now, int arguments)
     return filled;
 }
 
+/* What a call with so many arguments returns. */
+static inline Kind
+kinds_returned(const Slots *now, int arguments)
+{
+    Kind called = CALLABLE_BELOW_SELF ? kinds_top(now, arguments + 2) : KIND_ANY;
+    PyObject *code = kind_is(called) == KIND_FUNCTION ? kinds_constant(now->code, kind_more(called)) : NULL;
+    return code != NULL && (((PyCodeObject *)code)->co_flags & CO_GENERATOR) != 0 ? KIND_GENERATOR : KIND_VALUE;
+}
+
 /* Push what is called, a method or any other attribute, and its self or nothing. */
 static bool
 kinds_push_method(Slots *now)
@@ -256,9 +288,12 @@ kinds_copy(Slots *now, int place)
 static bool
 kinds_swap(Slots *now, int place)
 {
-    Kind top = kinds_top(now, 1);
+    Kind top;
     if (place < 1 || place > now->count - now->variables)
         return false;
+    kinds_part(now, 1);
+    kinds_part(now, place);
+    top = kinds_top(now, 1);
     now->slots[now->count - 1] = now->slots[now->count - place];
     now->slots[now->count - place] = top;
     return true;
@@ -329,19 +364,12 @@ kinds_taken(int opcode, int oparg, bool jumps)
 #ifdef CALL_INTRINSIC_2
     case CALL_INTRINSIC_2:
 #endif
-#ifdef END_SEND
-    case END_SEND:
-#endif
 #ifdef BUILD_INTERPOLATION
     case BUILD_TEMPLATE:
 #endif
     case END_ASYNC_FOR:
     case IS_OP:
         return 2;
-#ifdef CLEANUP_THROW
-    case CLEANUP_THROW:
-        return 3;
-#endif
     case BUILD_SLICE:
         return oparg == 3 ? 3 : 2;
     case BUILD_STRING:
@@ -529,8 +557,10 @@ kinds_step(Slots *now, int opcode, int oparg, bool jumps)
     case CALL:
         return kinds_use_keywords(now, oparg) && kinds_pop_call(now, oparg) && kinds_push(now, KIND_VALUE);
 #else
-    case CALL:
-        return kinds_pop_call(now, oparg) && kinds_push(now, KIND_VALUE);
+    case CALL: {
+        Kind returned = kinds_returned(now, oparg);
+        return kinds_pop_call(now, oparg) && kinds_push(now, returned);
+    }
 #endif
     case CALL_FUNCTION_EX:
         if (effect == -3 || (oparg & 1) != 0) { /* from 3.14 on their slot is empty where there are no keywords */
@@ -560,7 +590,11 @@ kinds_step(Slots *now, int opcode, int oparg, bool jumps)
     case BUILD_MAP:
         return kinds_replace(now, kinds_taken(opcode, oparg, jumps), effect, KIND_DICT);
     case GET_ITER:
+#if LOOPS_HAVE_INDEX /* a number: of `yield from`, which can have a coroutine */
+        return kinds_pop(now, 1) && kinds_push(now, oparg == 0 ? KIND_ITERATOR : KIND_VALUE) && kinds_push(now, KIND_INDEX);
+#else
         return kinds_replace(now, 1, effect, KIND_ITERATOR);
+#endif
     case FOR_ITER: /* where it ends, 3.11 takes the iterator off; later versions leave that to what comes there */
         if (effect < 0)
             return kinds_pop(now, 1);
@@ -573,7 +607,33 @@ kinds_step(Slots *now, int opcode, int oparg, bool jumps)
 #endif
 #ifdef POP_ITER
     case POP_ITER:
-        return kinds_pop(now, -effect);
+        return kinds_pop_loop(now, 0);
+#endif
+#ifdef END_SEND
+    case END_SEND:
+        return kinds_pop_loop(now, 1) && kinds_push(now, KIND_VALUE);
+#endif
+#ifdef CLEANUP_THROW
+    case CLEANUP_THROW:
+        if (!kinds_pop_loop(now, 2) || !kinds_push(now, KIND_VALUE))
+            return false;
+#if LOOPS_HAVE_INDEX
+        return kinds_push(now, KIND_EMPTY) && kinds_push(now, KIND_VALUE);
+#else
+        return kinds_push(now, KIND_VALUE);
+#endif
+#endif
+#ifdef LOAD_SPECIAL
+    case POP_TOP: /* where there is nothing too: what a `with` block keeps may be a bound method alone */
+        if (now->count <= now->variables)
+            return false;
+        kinds_part(now, 1);
+        now->count--;
+        return true;
+#endif
+#ifdef CONSTANT_NONE
+    case LOAD_COMMON_CONSTANT:
+        return kinds_push(now, oparg == CONSTANT_NONE ? KIND_EXCEPTION_OR_NONE : KIND_VALUE);
 #endif
     case PUSH_EXC_INFO:
         return kinds_pop(now, 1) && kinds_push(now, KIND_EXCEPTION_OR_NONE) && kinds_push(now, KIND_EXCEPTION);

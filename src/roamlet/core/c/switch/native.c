@@ -207,7 +207,7 @@ switch_frames(Tasklet *tasklet, RoamletFrameVisit each, void *arg)
         _PyInterpreterFrame *read = saved_at(&sw->stack, frame);
         previous = frame_previous(sw, frame, read, &bent);
 #if ENTRY_FRAMES_ON_C_STACK
-        if (!frame_is_entry(read))
+        if (!frame_is_entry(read) && !FRAME_IS_END(read))
             stopped = each(frame, previous == NULL || frame_is_entry(saved_at(&sw->stack, previous)), arg);
 #else
         stopped = each(frame, frame_is_entry(read), arg);
