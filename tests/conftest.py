@@ -83,6 +83,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in others]
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    if sys.version_info >= (3, 15):  # which counts threads of C's, too: pytest's faulthandler has one
+        config.addinivalue_line(
+            "filterwarnings", "ignore:This process .* is multi-threaded, use of fork:DeprecationWarning"
+        )
+
+
 def pytest_sessionstart() -> None:
     gc.disable()
     # A thread of C's (of pytest's faulthandler, say) is no reason to hang where a test expects a Deadlock; nor in our children.

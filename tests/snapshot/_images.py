@@ -6,7 +6,6 @@ import random
 import resource
 import signal
 import types
-import warnings
 from collections import Counter
 
 import roamlet
@@ -150,9 +149,7 @@ def outcomes(data, seeds, *, of_frames=False):
     """
     found = Counter()
     for seed in seeds:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of threads: pytest's faulthandler has one
-            child = os.fork()
+        child = os.fork()
         if child == 0:
             code = 1
             try:
