@@ -11,7 +11,7 @@ static size_t lazy_imports_at; /* where the field is in a thread state; 0: it is
 /* The set's place, where it is known. */
 #define LAZY_IMPORTS(tstate) (*(PyObject **)((char *)(tstate) + lazy_imports_at))
 
-/* Find the field, once a process. It is behind the public part of the thread state: a later patch release may have it elsewhere, and
+/* Find the field, once a process. It is after the public part of the thread state: a later patch release may have it elsewhere, and
    CPython with a JIT compiler has one more pointer before it, which its headers do not tell. Sets no exception. */
 static inline void
 lazy_imports_find(void)
