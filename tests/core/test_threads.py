@@ -672,7 +672,11 @@ def test_a_destructor_that_runs_after_a_threads_tasklets_have_ended_gets_no_new_
         roamlet.getmain()
         of_thread = ctypes.pythonapi.PyThreadState_GetDict
         of_thread.restype = ctypes.py_object
-        of_thread()["late"] = Late()  # goes after what the thread had first
+        found = of_thread()
+        ctypes.pythonapi.Py_IncRef(
+            ctypes.py_object(found)
+        )  # the reference that ctypes takes for its own is the thread's
+        found["late"] = Late()  # goes after what the thread had first
 
     in_thread(body)
     assert said == ["this thread is ending, and its tasklets have ended: nothing can run in one any more"] * 4 + [0]

@@ -64,7 +64,8 @@ def adapted(found: list[types.ModuleType]) -> dict[str, type]:
 
 
 def suite(classes: dict[str, type]) -> unittest.TestSuite:
-    mixin = type("TaskletMixin", (classes["ExecutorMixin"],), {"executor_type": futures.TaskletExecutor})
+    own = {"executor_type": futures.TaskletExecutor, "create_event": lambda self: Event()}
+    mixin = type("TaskletMixin", (classes["ExecutorMixin"],), own)
     cases = [classes["FutureTests"]]
     for name in ("WaitTests", "AsCompletedTests", "ExecutorTest"):
         cases.append(type(f"Tasklet{name}", (mixin, classes[name], classes["BaseTestCase"]), {}))

@@ -4,6 +4,7 @@ import gc
 import sys
 import threading
 import time
+import types
 import weakref
 
 import pytest
@@ -489,3 +490,12 @@ def test_at_fork_reinit_frees_its_lock():
     condition.acquire()
     condition._at_fork_reinit()
     assert not condition._is_owned()
+
+
+def test_it_is_locked_while_its_lock_is():
+    condition = sync.Condition()
+    assert not condition.locked()
+    with condition:
+        assert condition.locked() and condition._lock.locked()
+    with pytest.raises(AttributeError, match="locked"):
+        sync.Condition(types.SimpleNamespace(acquire=len, release=len)).locked()

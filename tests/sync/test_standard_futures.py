@@ -1,5 +1,6 @@
 """CPython's own tests of futures on roamlet.sync.futures."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,4 +19,4 @@ def test_cpythons_own_tests_pass():
         check=False,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert "Ran 4" in done.stdout
+    assert re.search(r"Ran [45]\d tests", done.stdout)

@@ -232,8 +232,9 @@ class _Conversation:
         stdin = files.get("stdin")
         if stdin is None:
             return
-        with suppress(BrokenPipeError):
-            stdin.flush()
+        if not stdin.closed:  # else nothing is sent, as in CPython from 3.14 on
+            with suppress(BrokenPipeError):
+                stdin.flush()
         if input:
             data = input.encode(stdin.encoding, stdin.errors) if text else input
             self._unsent = memoryview(data).cast("B")

@@ -90,6 +90,8 @@ class Condition:
         """The lock's acquire()."""
     def release(self) -> None:
         """The lock's release()."""
+    def locked(self) -> bool:
+        """The lock's locked()."""
     def wait(self, timeout: float | None = None) -> bool:
         """Give the lock back, wait to be notified, at most `timeout` seconds, take the lock again; False when time was up.
 

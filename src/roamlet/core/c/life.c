@@ -239,6 +239,7 @@ scheduler_thread_ends(PyObject *capsule)
     Tasklet *main = scheduler->main, *t;
     if (scheduler != this_scheduler) { /* cleared by another thread: after fork, or at the very end; nothing can run here */
         service_threads -= scheduler->service;
+        scheduler->over = true;
         if (scheduler->pid != getpid())
             scheduler_vanished(scheduler);
         return;

@@ -336,6 +336,12 @@ Condition_release(PyObject *object, PyObject *Py_UNUSED(unused))
 }
 
 static PyObject *
+Condition_locked(PyObject *object, PyObject *Py_UNUSED(unused))
+{
+    return PyObject_CallMethod(((Condition *)object)->lock, "locked", NULL);
+}
+
+static PyObject *
 Condition_enter(PyObject *object, PyObject *Py_UNUSED(unused))
 {
     Condition *self = (Condition *)object;
@@ -510,11 +516,13 @@ PyDoc_STRVAR(condition_notify_all_doc, "notify_all($self, /)\n--\n\nWake all who
 PyDoc_STRVAR(condition_notifyAll_doc, "notifyAll($self, /)\n--\n\nDeprecated: notify_all().");
 PyDoc_STRVAR(condition_acquire_doc, "acquire($self, /, *args, **kwargs)\n--\n\nThe lock's acquire().");
 PyDoc_STRVAR(condition_release_doc, "release($self, /)\n--\n\nThe lock's release().");
+PyDoc_STRVAR(condition_locked_doc, "locked($self, /)\n--\n\nThe lock's locked().");
 PyDoc_STRVAR(condition_at_fork_reinit_doc, "_at_fork_reinit($self, /)\n--\n\nIn a forked child: free the lock.");
 
 static PyMethodDef Condition_methods[] = {
     {"acquire", (PyCFunction)(void (*)(void))Condition_acquire, METH_FASTCALL | METH_KEYWORDS, condition_acquire_doc},
     {"release", Condition_release, METH_NOARGS, condition_release_doc},
+    {"locked", Condition_locked, METH_NOARGS, condition_locked_doc},
     {"wait", (PyCFunction)(void (*)(void))Condition_wait, METH_FASTCALL | METH_KEYWORDS, condition_wait_doc},
     {"wait_for", (PyCFunction)(void (*)(void))Condition_wait_for, METH_FASTCALL | METH_KEYWORDS, condition_wait_for_doc},
     {"notify", (PyCFunction)(void (*)(void))Condition_notify, METH_FASTCALL | METH_KEYWORDS, condition_notify_doc},

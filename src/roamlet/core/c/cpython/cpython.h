@@ -36,6 +36,9 @@
 #error "this version of CPython is not known to the native backends: greenlet serves there"
 #endif
 
+#ifndef FRAME_IS_END
+#define FRAME_IS_END(frame) false /* whether it is none, but ends a chain */
+#endif
 #ifndef FINISHED_STATE
 #define FINISHED_STATE FRAME_COMPLETED /* of a generator: from this one on it has no frame */
 #endif

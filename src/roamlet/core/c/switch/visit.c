@@ -83,7 +83,7 @@ switch_traverse(Tasklet *tasklet, bool frames, visitproc visit, void *arg)
         return 0;
     Py_VISIT(sw->fields.context);
     Py_VISIT(sw->exc_base.exc_value);
-    if (!frames)
+    if (!frames || tasklet->scheduler->over)
         return 0;
     frame = version_frame(&sw->fields.version, saved_at, &sw->stack);
     while (frame != NULL) {
