@@ -37,7 +37,7 @@
 #endif
 
 #ifndef FRAME_IS_END
-#define FRAME_IS_END(frame) false /* whether it is none, but ends a chain */
+#define FRAME_IS_END(frame) false /* whether it only ends a chain */
 #endif
 #ifndef FINISHED_STATE
 #define FINISHED_STATE FRAME_COMPLETED /* of a generator: from this one on it has no frame */
