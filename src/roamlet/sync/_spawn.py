@@ -102,6 +102,7 @@ def with_its_thread() -> str:
 class Body(Generic[T]):
     """The function of a tasklet. It settles an Outcome, also when it is dropped without having been called."""
 
+    # The core finds the slot `function` by its name: core/c/switch/chunks.c.
     __slots__ = ("__qualname__", "args", "function", "kwargs", "outcome")
 
     def __init__(

@@ -4,6 +4,8 @@
    Most need 1 KiB. Which functions need more is learnt when one of their tasklets is suspended with frames beyond its
    first chunk; only a size is remembered, in a fixed table, never the function. */
 
+#include <structmember.h>
+
 #ifndef CHUNK_POOL
 #define CHUNK_POOL 1024 /* free first chunks kept per thread and size */
 #endif
@@ -26,10 +28,31 @@ chunk_root(_PyStackChunk *chunk)
     return (RootChunk *)((char *)chunk - offsetof(RootChunk, chunk));
 }
 
+/* The Python function that a call of `callable` runs, as far as that can be told without running Python: of a bound method, or what
+   an object keeps in a slot named `function`, as a Body of roamlet.spawn() does. Else `callable` itself. Borrows, returns borrowed. */
+static PyObject *
+chunk_function(PyObject *callable)
+{
+    static PyObject *name;
+    PyObject *slot, *kept = NULL;
+    if (PyMethod_Check(callable))
+        return PyMethod_GET_FUNCTION(callable);
+    if (name == NULL && (name = PyUnicode_InternFromString("function")) == NULL)
+        PyErr_Clear();
+    else if ((slot = _PyType_Lookup(Py_TYPE(callable), name)) != NULL && Py_IS_TYPE(slot, &PyMemberDescr_Type)) {
+        PyMemberDef *member = ((PyMemberDescrObject *)slot)->d_member;
+        if (member->type == T_OBJECT_EX)
+            kept = *(PyObject **)((char *)callable + member->offset);
+    }
+    return kept == NULL ? callable : PyMethod_Check(kept) ? PyMethod_GET_FUNCTION(kept) : kept;
+}
+
 /* Where the size for tasklets of this function is remembered. Borrows function, which may be NULL. */
 static inline uint8_t
 chunk_hint(PyObject *function)
 {
+    if (function != NULL && !PyFunction_Check(function))
+        function = chunk_function(function);
     uintptr_t key = (uintptr_t)function;
     if (function != NULL && PyFunction_Check(function))
         key = (uintptr_t)PyFunction_GET_CODE(function);
