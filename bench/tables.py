@@ -8,6 +8,7 @@ from roamlet_bench.show import NONE, Table, number
 from .aio.measure import FIGURES as AIO_FIGURES
 from .ansible import report as ansible
 from .core import FIGURES, blocked
+from .libraries.measure import ALONE
 from .libraries.measure import FIGURES as LIBRARY_FIGURES
 from .libraries.measure import SIDES as LIBRARY_SIDES
 from .wsgi.measure import FIGURES as WSGI_FIGURES
@@ -355,8 +356,19 @@ def aio_table(taken: dict[str, Any]) -> Table:
 def libraries_table(taken: dict[str, Any]) -> Table:
     table = Table(
         "Libraries, 50 at a time in one thread: us of CPU of the client for each operation",
-        ["", *LIBRARY_SIDES, "roamlet / gevent", "turns", "longest hold-up, roamlet", "gevent"],
+        [
+            "",
+            *LIBRARY_SIDES,
+            "roamlet / gevent",
+            "turns",
+            ALONE,
+            "alone / gevent",
+            "longest hold-up, roamlet",
+            "gevent",
+        ],
         notes=[
+            "Alone: one operation after the other on one thread, over stock sockets that block, nothing patched. What the library "
+            "itself costs is part of every side, so that roamlet / gevent can hardly be less than alone / gevent.",
             "The hold-up, in ms, is how long a ticker of the thread waited at most while 50 open a connection and use it.",
             "Each request of `requests` that waits takes "
             + ", ".join(f"{number(taken['memory'][side] / 1000, 1)} kB ({side})" for side in LIBRARY_SIDES)
@@ -371,7 +383,8 @@ def libraries_table(taken: dict[str, Any]) -> Table:
         cells = [number(one[side], 1) for side in LIBRARY_SIDES]
         spread = f"{min(one['turns']):.2f} to {max(one['turns']):.2f}"
         holds = [number(held["roamlet"], 1), number(held["gevent"], 1)]
-        table.rows.append([title, *cells, number(one["ratio"], 2), spread, *holds])
+        floor = [number(one[ALONE], 1), number(one["floor"], 2)]
+        table.rows.append([title, *cells, number(one["ratio"], 2), spread, *floor, *holds])
     return table
 
 

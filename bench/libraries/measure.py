@@ -21,6 +21,10 @@ from ..workers import ROOT, Worker, WorkerFailed
 
 SIDES = ("roamlet", "gevent", "threads")
 
+# The same operations one after the other on one thread, over stock sockets that block, nothing patched: what the library itself
+# costs. A side that does nothing to the library takes that much.
+ALONE = "alone"
+
 # What is measured: its title, and the server that it needs.
 FIGURES = {
     "socket": ("socket: 100 bytes there and back", ""),
@@ -73,7 +77,8 @@ def http_server(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def measure(settings: Settings, say: Callable[[str], None]) -> dict[str, Any]:
-    """{"cpu": {way: {side: us for each operation, "ratio": the median of the turns' roamlet / gevent, "turns": those}},
+    """{"cpu": {way: {side: us for each operation, "ratio": the median of the turns' roamlet / gevent, "turns": those,
+    "floor": the median of the turns' alone / gevent}},
     "gap": {way: {side: the longest hold-up in ms}}, "memory": {side: bytes}, "skipped": {way: reason}}.
     """
     say(f"libraries: {', '.join(SIDES)}; {settings.rounds} rounds")
@@ -89,7 +94,7 @@ def measure(settings: Settings, say: Callable[[str], None]) -> dict[str, Any]:
                 skipped[name] = str(reason)
         for side in SIDES:
             taken["memory"][side] = memory(side, known, settings)
-        workers = {side: stack.enter_context(worker(side, known)) for side in SIDES}
+        workers = {side: stack.enter_context(worker(side, known)) for side in (*SIDES, ALONE)}
         for way, (_, needed) in FIGURES.items():
             if not needed or needed in known:
                 try:
@@ -126,4 +131,5 @@ def figures(way: str, workers: dict[str, Worker], settings: Settings) -> tuple[d
     }
     ratios = [turn["roamlet"] / turn["gevent"] for turn in turns]
     cpu = {side: median(turn[side] for turn in turns) for side in workers}
-    return {**cpu, "ratio": median(ratios), "turns": ratios}, held
+    floor = median(turn[ALONE] / turn["gevent"] for turn in turns)
+    return {**cpu, "ratio": median(ratios), "turns": ratios, "floor": floor}, held

@@ -1,4 +1,4 @@
-"""The process that measures one side: `python -m bench.libraries.worker roamlet|gevent|threads`, asked through bench.workers.
+"""The process that measures one side: `python -m bench.libraries.worker roamlet|gevent|threads|alone`, asked through bench.workers.
 
 What is measured is the CPU time of this process, which is the client of servers in other processes.
 """
@@ -33,7 +33,7 @@ servers: dict[str, Any] = {}
 
 
 def at_once(jobs: Sequence[Job]) -> None:
-    """Run them as tasklets, greenlets or threads, until all have ended; raises the first error."""
+    """Run them as tasklets, greenlets or threads, until all have ended, or one after the other; raises the first error."""
     errors: list[BaseException] = []
 
     def guarded(job: Job) -> None:
@@ -47,6 +47,9 @@ def at_once(jobs: Sequence[Job]) -> None:
             tasklet.join()
     elif SIDE == "gevent":
         gevent.joinall([gevent.spawn(guarded, job) for job in jobs])
+    elif SIDE == "alone":
+        for job in jobs:
+            guarded(job)
     else:
         threads = [threading.Thread(target=guarded, args=(job,)) for job in jobs]
         for thread in threads:
