@@ -1,7 +1,10 @@
 """tools/judges: modules whose tests pass, fail, hang and die, and the list of exceptions."""
 
+import shutil
+import subprocess
 import sys
 import textwrap
+import tomllib
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -112,6 +115,16 @@ def test_the_committed_list_names_tests_of_the_judged_modules():
         assert modules and modules <= set(MODULES)
 
 
+def test_the_reference_has_every_exception_with_its_reason():
+    page = (judges.ROOT / "docs" / "reference" / "patch.md").read_text("utf-8")
+    rows = [row for row in page.splitlines() if row.startswith("| `")]
+    entries = tomllib.loads(report.EXCEPTIONS.read_text("utf-8"))["exception"]
+    for each in entries:
+        names = [name.rpartition("/")[2].removeprefix("test.") for name in each["tests"]]
+        assert [row for row in rows if each["reason"] in row and all(f"{name}`" in row for name in names)], each
+    assert sum(len(each["tests"]) for each in entries) <= 40
+
+
 def test_an_interpreter_that_is_none_has_no_version():
     assert version_of("false") is None
 
@@ -193,6 +206,20 @@ def test_a_server_that_ends_at_once_is_named(monkeypatch, tmp_path):
         servers.running("redis-server", tmp_path),
     ):
         pass
+
+
+def test_tests_come_from_the_repository_at_its_tag_where_the_entry_names_one(monkeypatch, suite, tmp_path):
+    for name in ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"):
+        monkeypatch.setenv(name, "tests")
+    repository = tmp_path / "with@sign"
+    repository.mkdir()
+    for text, words in (("1", ["tag", "v1"]), ("2", ["tag", "v2"])):
+        (repository / "test_ours.py").write_text(text)
+        for each in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", text], words):
+            subprocess.run(["git", *each], cwd=repository, check=True)
+    shutil.rmtree(suite.sources)
+    suites._unpack(replace(suite, repository=f"file://{repository}@v1"))
+    assert (suite.sources / "test_ours.py").read_text() == "1"
 
 
 def test_a_suite_has_the_variables_that_its_entry_names(suite):

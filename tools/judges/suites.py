@@ -1,4 +1,4 @@
-"""Suites of libraries, from their source distributions: the environment and the server that each wants, and how it is run."""
+"""Suites of libraries, from their source distributions or repositories: the environment and the server that each wants, and how it is run."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ INSIDE = Path(__file__).with_name("inside_pytest.py")
 FOLDER = ROOT / "build" / "judges-suites"
 UNPACKED = FOLDER / "servers"
 
-KEYS = {"source", "needs", "arguments", "extras", "server", "environment"}
+KEYS = {"source", "needs", "arguments", "extras", "repository", "server", "environment"}
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,8 @@ class Suite:
     """For pytest, in the folder of the source distribution."""
     extras: str = ""
     """Extras of the library, with commas between."""
+    repository: str = ""
+    """Where its tests are, if the source distribution lacks them: ADDRESS@TAG, for git."""
     server: str | None = None
     """A key of servers.SERVERS: what listens on its usual port of the loopback device meanwhile."""
     environment: tuple[str, ...] = ()
@@ -99,7 +101,11 @@ def _pip(suite: Suite, *words: str, **environment: str) -> None:
 
 
 def _unpack(suite: Suite) -> None:
-    """Its source distribution to its folder."""
+    """Its source distribution, or the repository that has its tests, to its folder."""
+    if suite.repository:
+        address, _, tag = suite.repository.rpartition("@")
+        subprocess.run(["git", "clone", "-q", "--depth=1", f"--branch={tag}", address, str(suite.sources)], check=True)
+        return
     with tempfile.TemporaryDirectory() as folder:
         name = suite.source.partition("==")[0]  # what it takes to read its metadata may come as wheels
         _pip(suite, "download", "-q", "--no-deps", "--no-binary", name, "-d", folder, suite.source)
