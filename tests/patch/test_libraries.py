@@ -187,6 +187,14 @@ def test_psycopg_3_1_calls_its_interval_a_time_out(in_place, psycopg):
         assert psycopg().wait(asks(ours, 1), ours.fileno(), timeout=None) == [1, b"row"]
 
 
+@pytest.mark.parametrize("psycopg", ["interval=0.0, last"], indirect=True)
+def test_psycopgs_wait_refuses_an_interval_without_end_where_the_original_does(in_place, psycopg):
+    in_place(libraries)
+    ours, theirs = socket.socketpair()
+    with ours, theirs, pytest.raises(ValueError, match="indefinite wait not supported anymore"):
+        psycopg().wait(asks(ours, 1), ours.fileno(), interval=None)
+
+
 def test_the_users_choice_of_psycopgs_wait_function_stays(in_place, psycopg, monkeypatch):
     monkeypatch.setenv("PSYCOPG_WAIT_FUNC", "wait_select")
     in_place(libraries)

@@ -198,15 +198,20 @@ def _waiting_for_psycopg(module: Any) -> Callable[..., Any]:
         except StopIteration as end:
             return end.value
 
-    def wait(gen: Any, fileno: int, interval: float = 0.0, timeout: float | None = None) -> Any:
+    parameter = inspect.signature(module.wait_select).parameters.get("interval")
+    refuses_none = parameter is not None and parameter.default is not None  # as psycopg does since it has a default
+
+    def wait(gen: Any, fileno: int, interval: float | None = 0.0, timeout: float | None = None) -> Any:
         """Run the generator to its end, waiting for the connection; the tasklet alone blocks."""
+        if interval is None and refuses_none:
+            raise ValueError("indefinite wait not supported anymore")
         return wait_for(gen, fileno, interval, timeout)
 
     def wait_of_3_1(gen: Any, fileno: int, timeout: float | None = None) -> Any:
         """Up to psycopg 3.1 an interval is called a time-out."""
         return wait_for(gen, fileno, timeout, None)
 
-    return wait if "interval" in inspect.signature(module.wait_select).parameters else wait_of_3_1
+    return wait_of_3_1 if parameter is None else wait
 
 
 # ---- psycopg2 ----
