@@ -1,4 +1,4 @@
-"""Suites of libraries, from their source distributions or repositories: the environment and the server that each wants, and how it is run."""
+"""Suites of libraries, from their sources: the environment and the server that each wants, and how it is run."""
 
 import os
 import shutil
@@ -104,7 +104,8 @@ def _unpack(suite: Suite) -> None:
     """Its source distribution, or the repository that has its tests, to its folder."""
     if suite.repository:
         address, _, tag = suite.repository.rpartition("@")
-        subprocess.run(["git", "clone", "-q", "--depth=1", f"--branch={tag}", address, str(suite.sources)], check=True)
+        command = ["git", "-c", "advice.detachedHead=false", "clone", "-q", "--depth=1", f"--branch={tag}"]
+        subprocess.run([*command, address, str(suite.sources)], check=True)
         return
     with tempfile.TemporaryDirectory() as folder:
         name = suite.source.partition("==")[0]  # what it takes to read its metadata may come as wheels
