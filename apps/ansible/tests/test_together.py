@@ -73,11 +73,12 @@ def test_serial_and_the_free_strategy(playing):
 
 
 def test_async_reset_and_waiting_for_a_connection(playing):
+    # Not "sleep 1": core's run_command() looks once a second whether a silent process has ended, and may then miss its last words.
     played = playing.play(
         f"""{PLAY}
   - {{name: before, shell: "cut -d' ' -f4 /proc/$PPID/stat"}}
   - {{name: polled, command: echo polled, async: 20, poll: 1}}
-  - {{name: started, shell: "sleep 1; echo late", async: 20, poll: 0, register: started}}
+  - {{name: started, shell: "sleep 1.5; echo late", async: 20, poll: 0, register: started}}
   - {{name: meanwhile, shell: "cut -d' ' -f4 /proc/$PPID/stat"}}
   - meta: reset_connection
   - {{name: waits, wait_for_connection: {{timeout: 20}}}}
