@@ -422,3 +422,11 @@ def test_a_reduce_that_hands_its_references_to_pickle_is_right():
     shared = ["shared"]
     one, other = snapshot.loads(snapshot.dumps([Pair(shared, 1), Pair(2, shared)]))
     assert one.one is other.other
+
+
+def test_a_class_without_a_module_is_no_place_of_anything(monkeypatch):
+    odd = types.ModuleType("odd")
+    odd.Bare = eval("type('Bare', (), {})", {"__builtins__": {}, "type": type})
+    assert not hasattr(odd.Bare, "__module__")
+    monkeypatch.setitem(sys.modules, "odd", odd)
+    assert type(snapshot.loads(snapshot.dumps(object()))) is object

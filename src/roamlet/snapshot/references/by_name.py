@@ -75,7 +75,7 @@ def _read(name: str, module: types.ModuleType) -> None:
             _read_class(name, attribute, value)
         elif _can_be_named(attribute, value) and (name, attribute) not in _OF_THE_PROMPT:
             known = _places.get(id(value))
-            if known is None or type(value).__module__ == name or not is_at(value, known):
+            if known is None or getattr(type(value), "__module__", None) == name or not is_at(value, known):
                 _places[id(value)] = name, attribute
                 if issubclass(type(value), os_threads.thread_local) and not isinstance(
                     type(value).__init__, types.FunctionType
@@ -137,7 +137,7 @@ def is_at(value: object, place: Place) -> bool:
 def type_name(value: object) -> str:
     """How the type of an object is written beside its name."""
     kind = type(value)
-    return f"{kind.__module__}.{kind.__qualname__}"
+    return f"{getattr(kind, '__module__', None)}.{kind.__qualname__}"
 
 
 def decide(item: Any, place: Place) -> tuple[Any, ...] | bool:
@@ -183,7 +183,7 @@ def _codes(where: str, values: Iterable[Any]) -> "list[types.CodeType]":
             found[value.__code__] = None
             todo += [cell.cell_contents for cell in value.__closure__ or () if cell != types.CellType()]
         elif issubclass(kind, type):
-            todo += vars(value).values() if value.__module__ == where else ()
+            todo += vars(value).values() if getattr(value, "__module__", None) == where else ()
         elif issubclass(kind, property):
             todo += (value.fget, value.fset, value.fdel)
         elif issubclass(kind, _WRAPPERS):
@@ -205,7 +205,7 @@ def in_a_class(item: object) -> Place | None:
         if where in _MAIN or not issubclass(type(module), types.ModuleType):
             continue
         for name, each in list(module.__dict__.items()):
-            if issubclass(type(each), type) and each.__module__ == where:
+            if issubclass(type(each), type) and getattr(each, "__module__", None) == where:
                 for attribute, value in list(vars(each).items()):
                     if value is item:
                         return where, f"{name}.{attribute}"
