@@ -63,7 +63,10 @@ def test_each_tasklet_stops_at_a_breakpoint_and_a_condition_chooses_one(typed):
     assert re.findall(r"\('of', (\d)\)", said) == ["0", "1", "2"]
     said = typed(program, ["b 11, number == 1", "c", "p ('of', number)", "n", "p ('of', number)", "r", "c", "q"])
     assert re.findall(r"\('of', (\d)\)", said) == ["1", "1"]
-    assert stops(said, "workers.py")[1:4] == [(11, "worker"), (12, "worker"), (17, "worker")]
+    found = stops(said, "workers.py")[1:]
+    assert found[0] == (11, "worker") and (17, "worker") in found
+    # From 3.14 on pdb switches the events of a line off for all when another tasklet has passed it.
+    assert found[:3] == [(11, "worker"), (12, "worker"), (17, "worker")] or sys.version_info >= (3, 14)
     assert "--Return--" in said and "->6" in said
     assert "result [2, 6, 10]" in said
 
