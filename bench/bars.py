@@ -295,6 +295,7 @@ BARS = (
     Bar("core", "schedule, 10 tasklets", 1.8, SENDS, core_ratio("schedule_10")),
     Bar("core", "schedule, 1000 tasklets", 2.2, SENDS, core_ratio("schedule_1000")),
     Bar("core", "create + run + finish", 5.0, SENDS, core_ratio("create")),
+    Bar("core", "value through a buffer", 1.2, SENDS, core_ratio("buffered")),
     Bar("core", "optional backend: message", 3.2, SENDS, core_ratio("message", "roamlet on stacks")),
     Bar("core", "optional backend: schedule, 10 tasklets", 1.0, SENDS, core_ratio("schedule_10", "roamlet on stacks")),
     Bar("core", "blocked, shallow", 2.6, "kB", blocked(1)),

@@ -23,8 +23,8 @@ machine's: read the ratios. The peers of a table were measured in the same run, 
 - **Core**: each runtime in a process of its own, garbage collector off, turns of some milliseconds in rotation, thread
   CPU time, the best turn counts. Loops are part of the figures, and of the unit too. What a program does between two
   switches is not in them: with real work in a tasklet the ratios shrink. greenlet and bare generators have no scheduler
-  and no channel, so their rows are floors. The buffered value is shown because gevent and asyncio do that much faster
-  than a message: the writer never waits.
+  and no channel, so their rows are floors. A value through a buffer is no message: few of them
+  make anybody wait. The thread's row is SimpleQueue, filled and emptied by one thread.
 - **Memory**: resident bytes per blocked tasklet, in a fresh process per figure; small functions with two arguments;
   page tables are not counted.
 - **Files**: one file of random bytes over the same relay. roamlet's seconds include a checksum at both ends, fsync and the

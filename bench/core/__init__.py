@@ -26,7 +26,7 @@ FIGURES = {
     "schedule_10": Figure("schedule, 10 tasklets", "one switch", 10, schedule.peers(10)),
     "schedule_1000": Figure("schedule, 1000 tasklets", "one switch", 1000, schedule.peers(1000)),
     "ring": Figure("ring of 1000, per hop", "one receive, one send", ring.STEP, ring.PEERS),
-    "buffered": Figure("value through a buffer", "put + get, unbounded", buffered.STEP, buffered.PEERS),
+    "buffered": Figure("value through a buffer", "send + receive, a buffer of 1024", buffered.STEP, buffered.PEERS),
     "semaphore": Figure("hand-over by semaphores", "there and back, two switches", semaphore.STEP, semaphore.PEERS),
     "contended": Figure("contended lock", "wait + hold + release, across a switch", contended.STEP, contended.PEERS),
     "fair": Figure("contended fair lock", "the same, handed over", contended.STEP, contended.FAIR_PEERS),

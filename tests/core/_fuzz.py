@@ -63,7 +63,7 @@ SUBJECTS: dict[str, tuple[dict[str, Callable[[World], Any]], list[str]]] = {
 }
 KEYWORDS = {
     "bind": ("func", "args", "kwargs"),
-    "__init__": ("func", "args", "kwargs"),
+    "__init__": ("func", "args", "kwargs", "buffer"),
     "kill": ("pending",),
     "throw": ("exc", "val", "tb", "pending"),
     "wait": ("timeout", "daemon"),

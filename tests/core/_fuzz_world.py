@@ -441,6 +441,20 @@ def peopled(world: World, way: str, closed: bool = False, preference: int = -1, 
     return channel
 
 
+def buffered(world: World, way: str, closed: bool = False) -> Any:
+    """One whose buffer is empty, half full, or full while senders wait; its values act when they are dropped."""
+    channel = roamlet.channel(2)
+    world.channels.append(channel)
+    for _ in range({"empty": 0, "half": 1, "full": 2}[way]):
+        channel.send(Acting(world))
+    if way == "full":
+        for _ in range(2):
+            world.tasklet(channel.send, Acting(world))
+    if closed:
+        channel.close()
+    return channel
+
+
 def with_another_thread(world: World) -> Any:
     channel = world.channel()
     in_another_thread(world, lambda: roamlet.tasklet(channel.receive)(), lives=True)
@@ -467,6 +481,10 @@ CHANNELS: dict[str, Callable[[World], Any]] = {
     "preferring neither": lambda world: peopled(world, "receivers", preference=0),
     "schedule_all": lambda world: peopled(world, "receivers", schedule_all=True),
     "with another thread": with_another_thread,
+    "empty buffer": lambda world: buffered(world, "empty"),
+    "buffer with a value": lambda world: buffered(world, "half"),
+    "full buffer with senders": lambda world: buffered(world, "full"),
+    "closing with a full buffer": lambda world: buffered(world, "full", closed=True),
     "hostile": lambda world: HostileChannel(),
 }
 

@@ -21,6 +21,7 @@ Operation = tuple[Any, ...]
 WEIGHTS = {
     "schedule": 6, "send": 10, "receive": 10, "next": 3, "sleep": 3, "pause": 2, "insert": 4, "run": 3, "switch": 1,
     "remove": 2, "kill": 2, "kill_pending": 2, "throw": 1, "throw_pending": 1, "send_error": 1, "close": 1, "open": 2,
+    "give_back": 1,
     "preference": 2, "schedule_all": 1, "spawn": 3, "fail": 1, "nested_run": 2, "nested_run_alone": 2, "block_trap": 1,
     "set_atomic": 2,
 }  # fmt: skip
@@ -34,6 +35,8 @@ class Program:
     """How often each tasklet goes on after TaskletExit."""
     begun: int
     """How many tasklets main starts; the others wait for a "spawn"."""
+    buffers: list[int]
+    """Of each channel."""
     seed: int | None = None
 
 
@@ -44,7 +47,7 @@ def random_program(seed: int, tasklets: int = 12, length: int = 12, channels: in
 
     def operation() -> Operation:
         kind = generator.choices(kinds, weights)[0]
-        if kind in ("send", "receive", "next", "close", "open", "send_error"):
+        if kind in ("send", "receive", "next", "close", "open", "send_error", "give_back"):
             return kind, generator.randrange(channels)
         if kind == "preference":
             return kind, generator.randrange(channels), generator.choice([-1, 0, 1])
@@ -59,7 +62,10 @@ def random_program(seed: int, tasklets: int = 12, length: int = 12, channels: in
         return kind, generator.randrange(tasklets)
 
     scripts = [[operation() for _ in range(generator.randint(1, length))] for _ in range(tasklets)]
-    return Program(channels, scripts, [generator.choice([0, 0, 0, 1]) for _ in range(tasklets)], begun, seed)
+    refusals = [generator.choice([0, 0, 0, 1]) for _ in range(tasklets)]
+    return Program(
+        channels, scripts, refusals, begun, [generator.choice([0, 0, 1, 2, 5]) for _ in range(channels)], seed
+    )
 
 
 class Boom(Exception):
@@ -74,7 +80,7 @@ class Real:
         self.program = program
         self.log: list[Any] = []
         self.now = 1000.0
-        self.channels = [roamlet.channel() for _ in range(program.channels)]
+        self.channels = [roamlet.channel(size) for size in program.buffers]
         self.tasklets = [roamlet.tasklet(self.body) for _ in program.scripts]
         self.spawned = [False] * len(program.scripts)
 
@@ -114,6 +120,7 @@ class Real:
             "receive": lambda: channel.receive(),
             "next": lambda: next(channel),
             "send_error": lambda: channel.send_exception(Boom),
+            "give_back": lambda: channel.give_back((index, number)),
             "close": lambda: channel.close(),
             "open": lambda: channel.open(),
             "preference": lambda: setattr(channel, "preference", rest[1]),
@@ -138,8 +145,8 @@ class Real:
         return calls[kind]()
 
     def note(self, index: Any, number: Any, outcome: Any) -> None:
-        balances = [channel.balance for channel in self.channels]
-        self.log.append((index, number, outcome, roamlet.getruncount(), balances, self.now))
+        waiting = [(channel.balance, channel.buffered, channel.closed) for channel in self.channels]
+        self.log.append((index, number, outcome, roamlet.getruncount(), waiting, self.now))
 
     def run(self) -> list[Any]:
         core.set_clock(lambda: self.now, self.advance)
@@ -215,8 +222,10 @@ class Task:
 
 @dataclass(eq=False)
 class Channel:
+    buffer: int
+    preference: int
+    values: list[tuple[Any, bool]] = field(default_factory=list)  # in the buffer, with whether each is an error
     queue: list[Task] = field(default_factory=list)
-    preference: int = -1
     schedule_all: bool = False
     closing: bool = False
 
@@ -224,13 +233,17 @@ class Channel:
     def balance(self) -> int:
         return sum(1 if task.blocked == "send" else -1 for task in self.queue)
 
+    @property
+    def closed(self) -> bool:
+        return self.closing and not self.queue and not self.values
+
 
 class Model:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.log: list[Any] = []
         self.now = 1000.0
-        self.channels = [Channel() for _ in range(program.channels)]
+        self.channels = [Channel(size, preference=0 if size else -1) for size in program.buffers]
         self.tasks = [Task(index, refusals=count) for index, count in enumerate(program.refusals)]
         self.main = Task("main", state="started")
         self.ring = [self.main]
@@ -388,8 +401,8 @@ class Model:
             self.leave()
 
     def note(self, index: Any, number: Any, outcome: Any) -> None:
-        balances = [channel.balance for channel in self.channels]
-        self.log.append((index, number, outcome, len(self.ring), balances, self.now))
+        waiting = [(channel.balance, len(channel.values), channel.closed) for channel in self.channels]
+        self.log.append((index, number, outcome, len(self.ring), waiting, self.now))
 
     # operations: the outcome, or SWITCHED when the task is suspended in the middle
 
@@ -400,8 +413,8 @@ class Model:
         if kind == "schedule":
             self.ring.append(self.ring.pop(0))
             return SWITCHED
-        if kind in ("send", "send_error"):
-            return self.send(task, channel, (task.index, task.pc), kind == "send_error")
+        if kind in ("send", "send_error", "give_back"):
+            return self.send(task, channel, (task.index, task.pc), kind == "send_error", kind == "give_back")
         if kind in ("receive", "next"):
             return self.receive(task, channel, kind == "next")
         if kind.startswith("nested_run"):
@@ -440,19 +453,33 @@ class Model:
             channel.schedule_all = rest[1]
         return {"spawn": lambda: self.spawn(other), "fail": lambda: "fails"}.get(kind, lambda: None)()
 
-    def send(self, task: Task, channel: Channel, value: Any, is_error: bool) -> Any:
+    def send(self, task: Task, channel: Channel, value: Any, is_error: bool, gives_back: bool) -> Any:
         if channel.balance < 0:
             peer = channel.queue[0]
             peer.value, peer.raises = (None, "Boom") if is_error else (value, "")
             return self.met(channel, peer, 1)
-        return self.wait(task, channel, "send", value, is_error)
+        if gives_back and channel.buffer:
+            channel.values.insert(0, (value, is_error))
+            return self.met_none(channel)
+        if not gives_back and len(channel.values) < channel.buffer and not channel.closing:
+            channel.values.append((value, is_error))
+            return self.met_none(channel)
+        return self.wait(task, channel, "send", value, is_error, gives_back=gives_back)
 
     def receive(self, task: Task, channel: Channel, iterating: bool) -> Any:
-        if channel.balance > 0:
-            peer = channel.queue[0]
-            task.value, error = peer.value, peer.error
-            peer.value, peer.error = None, False
-            if self.met(channel, peer, -1) is SWITCHED:
+        if channel.values or channel.balance > 0:
+            peer = channel.queue[0] if channel.balance > 0 else None
+            if channel.values:
+                task.value, error = channel.values.pop(0)
+                if peer is not None and len(channel.values) < channel.buffer:
+                    channel.values.append((peer.value, peer.error))
+                    peer.value, peer.error = None, False
+                else:
+                    peer = None
+            else:
+                task.value, error = peer.value, peer.error
+                peer.value, peer.error = None, False
+            if (self.met_none(channel) if peer is None else self.met(channel, peer, -1)) is SWITCHED:
                 if error:
                     task.raises = "Boom"
                 return SWITCHED
@@ -462,14 +489,14 @@ class Model:
             return "StopIteration"
         return self.wait(task, channel, "receive", None, False, iterating)
 
-    def wait(self, task, channel, what, value, is_error, iterating=False) -> Any:
-        if channel.closing:
+    def wait(self, task, channel, what, value, is_error, iterating=False, gives_back=False) -> Any:
+        if channel.closing and not gives_back:
             return "ChannelClosed"
         if task.block_trap:
             return "RuntimeError"
         task.value, task.error, task.iterating = value, is_error, iterating
         task.blocked, task.channel, task.ended_loop = what, channel, False
-        channel.queue.append(task)
+        channel.queue.insert(0 if gives_back else len(channel.queue), task)
         self.leave()
         return SWITCHED
 
@@ -485,6 +512,13 @@ class Model:
             return SWITCHED
         self.ring.append(peer)
         return None
+
+    def met_none(self, channel: Channel) -> Any:
+        """It needed no partner, because of the buffer."""
+        if not channel.schedule_all or len(self.ring) == 1:
+            return None
+        self.ring.append(self.ring.pop(0))
+        return SWITCHED
 
     def move(self, task: Task, other: Task, kind: str) -> Any:
         if kind == "remove":

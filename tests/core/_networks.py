@@ -21,6 +21,7 @@ class Network:
     seed: int
     scripts: list[list[Step]]
     preferences: list[int]
+    buffers: list[int]
     counts: int
     """How many steps there are that count."""
 
@@ -41,7 +42,8 @@ def random_network(seed: int, processes: int = 6, channels: int = 8, messages: i
                 scripts[process].append((kind, generator.randrange(1, 30)))
         scripts[sender].append(("send", channel))
         scripts[receiver].append(("receive", channel))
-    return Network(seed, scripts, [generator.choice([-1, 0, 1]) for _ in range(channels)], counts)
+    preferences = [generator.choice([-1, 0, 1]) for _ in range(channels)]
+    return Network(seed, scripts, preferences, [generator.choice([0, 0, 1, 4]) for _ in range(channels)], counts)
 
 
 def mixed(state: int, value: int) -> int:
@@ -90,7 +92,7 @@ class Running:
         self.network = network
         self.states: list[Any] = [None] * len(network.scripts)
         self.shared = {"count": 0}
-        self.channels = [roamlet.channel() for _ in network.preferences]
+        self.channels = [roamlet.channel(size) for size in network.buffers]
         for channel, preference in zip(self.channels, network.preferences, strict=True):
             channel.preference = preference
 
@@ -115,7 +117,7 @@ class Running:
     def check(self) -> None:
         assert self.states == expected(self.network), f"seed {self.network.seed}"
         assert self.shared["count"] == self.network.counts, f"seed {self.network.seed}"
-        assert all(channel.balance == 0 for channel in self.channels)
+        assert all(channel.balance == channel.buffered == 0 for channel in self.channels)
 
 
 def run_to_the_end(**options: Any) -> int:

@@ -582,17 +582,6 @@ def test_an_exception_class_that_cannot_be_built_fails_in_the_sender():
         channel.send_throw(ValueError, None, 5)
 
 
-def test_a_channel_takes_no_arguments_but_its_subclasses_may():
-    with pytest.raises(TypeError, match=r"channel\(\) takes no arguments: it has no buffer"):
-        roamlet.channel(3)
-
-    class Named(roamlet.channel):
-        def __init__(self, name):
-            self.name = name
-
-    assert Named("jobs").name == "jobs"
-
-
 def test_what_is_given_back_is_received_before_what_others_wait_to_send():
     channel = roamlet.channel()
     for value in ("c", "d"):

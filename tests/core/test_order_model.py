@@ -49,7 +49,7 @@ def compare(program: Program) -> int:
 
 
 def test_the_model_knows_the_order_of_a_simple_program():
-    program = Program(1, [[("receive", 0), ("schedule",)], [("send", 0)], [("schedule",)]], [0, 0, 0], 3)
+    program = Program(1, [[("receive", 0), ("schedule",)], [("send", 0)], [("schedule",)]], [0, 0, 0], 3, [0])
     order = [entry[:3] for entry in run_model(program) if entry[1] != "state"]
     # 0 waits; 1 finds it there and lets it run at once; 2, which was next, is before the sender.
     assert order == [(0, 0, (1, 0)), (1, 0, None), (0, 1, None), (2, 0, None), ("main", "run", "done")]

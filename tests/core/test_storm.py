@@ -19,7 +19,7 @@ STORM = """
     faulthandler.dump_traceback_later({limit}, exit=True)
     sys.setswitchinterval(1e-5)
     sys.unraisablehook = lambda _: None
-    channels = [roamlet.channel() for _ in range(4)]
+    channels = [roamlet.channel(size) for size in (0, 0, 1, 3)]
     everybody, waiters, stop = [], [], threading.Event()
 
     class Storm(Exception):

@@ -15,6 +15,7 @@ from roamlet.diagnose.model import (
     READ,
     RECEIVE,
     SELECT,
+    SEND,
     TIMER,
     Call,
     Context,
@@ -125,6 +126,8 @@ def test_a_cycle_is_told_in_words():
     ("wait", "text"),
     [
         (Wait(RECEIVE, address=0x77), "receive on channel 0x77"),
+        (Wait(RECEIVE, address=0x77, buffer=5), "receive on channel 0x77 (its buffer of 5 is empty)"),
+        (Wait(SEND, address=0x77, buffer=1), "send on channel 0x77 (its buffer of 1 is full)"),
         (Wait(READ, descriptor=7, peer="10.0.0.7:5432"), "read descriptor 7 from 10.0.0.7:5432"),
         (Wait(LOCK, "sync.Lock", 0x5), "sync.Lock 0x5"),
         (Wait(LOCK, "Mutex", 0x5), "lock: Mutex 0x5"),

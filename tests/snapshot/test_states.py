@@ -258,6 +258,51 @@ def test_a_closed_channel_is_closed_and_settings_come_along():
     copy.queue.kill()
 
 
+def sends_and_notes(ch, value):
+    ch.send(value)
+    log.append(("sent", value))
+
+
+def test_a_buffer_comes_along_with_its_values_and_those_that_wait_to_send():
+    ch = roamlet.channel(2)
+    ch.send([1])
+    ch.send_exception(KeyError, "k")
+    waiting = roamlet.tasklet(sends_and_notes)(ch, 3)
+    roamlet.schedule()
+    ch.close()
+    copy, kept = copied(ch, waiting)
+    for each in (pickle.loads(pickle.dumps(ch)), copy):
+        assert (each.buffer, each.buffered, each.balance, each.preference, each.closing) == (2, 2, 1, 0, True)
+        assert each.receive() == [1]
+        with pytest.raises(KeyError):
+            each.receive()
+        assert list(each) == [3]
+    roamlet.run()
+    assert log == [("sent", 3)] * 2
+    assert (kept.alive, ch.buffered, ch.balance) == (False, 2, 1)
+    ch.receive()
+    with contextlib.suppress(KeyError):
+        ch.receive()
+    assert list(ch) == [3]
+    roamlet.run()
+
+
+def waits_for_two(ch):
+    first, second = ch.receive(), ch.receive()
+    log.append([first, second])
+
+
+def test_a_tasklet_comes_along_with_the_buffer_of_the_channel_that_it_uses():
+    ch = roamlet.channel(3)
+    tasklet = roamlet.tasklet(waits_for_two)(ch)
+    roamlet.schedule()
+    ch.send(1)  # it is runnable, with this value
+    ch.send(2)
+    copied(tasklet)
+    roamlet.run()
+    assert log == [[1, 2]] * 2
+
+
 def test_a_c_function_as_the_tasklets_function():
     ch = roamlet.channel()
     tasklet = roamlet.tasklet(ch.receive)()

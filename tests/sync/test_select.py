@@ -493,9 +493,9 @@ def test_in_a_thread_without_tasklets():
 @pytest.mark.parametrize("threads", [0, 2])
 def test_a_storm_of_selects_sends_receives_kills_and_time_outs_loses_nothing(seed, threads):
     """Each value is received once; a value whose sender was killed or gave up is not received."""
-    channels = [roamlet.channel() for _ in range(4)]
+    channels = [roamlet.channel(size) for size in (0, 0, 0, 0, 1, 3)]
     for number, channel in enumerate(channels):
-        channel.preference = (-1, 0, 1, -1)[number]
+        channel.preference = (-1, 0, 1, -1, 0, 1)[number]
     received, sent = [], []
     per_sender, senders = 40, 6
 
@@ -518,7 +518,7 @@ def test_a_storm_of_selects_sends_receives_kills_and_time_outs_loses_nothing(see
             try:
                 _, value = roamlet.select(*some, timeout=choose.choice([0.001, 0.01]))
             except TimeoutError:
-                if len(finished) == senders:
+                if len(finished) == senders and not any(channel.buffered for channel in channels):
                     return
                 continue
             received.append(value)
@@ -539,4 +539,6 @@ def test_a_storm_of_selects_sends_receives_kills_and_time_outs_loses_nothing(see
         thread.join()
     expected = [(name, number) for name in range(senders) for number in range(per_sender)]
     assert sorted(received) == sorted(sent) == expected
-    assert still_clean(*channels)
+    assert still_clean(*channels[:4])
+    assert [(channel.buffered, channel.balance) for channel in channels[4:]] == [(0, 0)] * 2
+    assert [roamlet.select(channel, default="empty")[1] for channel in channels[4:]] == ["empty"] * 2

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import Context
 from types import FrameType, GenericAlias, TracebackType
-from typing import Any, Generic, Literal, ParamSpec, Self, TypeVar, final, overload
+from typing import Any, Generic, Literal, ParamSpec, Self, SupportsIndex, TypeVar, final, overload
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -178,25 +178,28 @@ class tasklet(Generic[P]):
     def __class_getitem__(cls, item: Any, /) -> GenericAlias: ...
 
 class channel(Generic[T]):
-    """A meeting place of tasklets: send and receive pass one value each, without a buffer.
+    """A meeting place of tasklets: send and receive pass one value each.
 
-    Iterating receives until the channel is closed. Thread-safe.
+    `buffer`: how many values may wait without a receiver, before senders do; 0: none, each send meets a receive. A channel
+    with a buffer has preference 0, so that a receiver which waits does not run for each single value. Iterating receives
+    until the channel is closed. Thread-safe. Raises ValueError for a negative buffer, TypeError for one that is no integer.
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> channel[T]: ...
+    def __init__(self, buffer: SupportsIndex = 0) -> None: ...
     def send(self, value: T, /) -> None:
-        """Pass `value` to the receiver that has waited longest; wait for a receiver when none waits.
+        """Pass `value` to the receiver that has waited longest. When none waits, leave it in the buffer, or wait.
 
-        Blocks this tasklet only, until the value was received. Switches: with preference -1 (the default) a waiting
+        Blocks this tasklet only, until the value was received or is in the buffer. Switches: with preference -1 a waiting
         receiver runs at once and this tasklet after it. The receiver may live in another thread. Raises ChannelClosed on
         a closed channel, Deadlock (in main) when no tasklet can ever receive.
         """
     def receive(self) -> T:
-        """Take the value of the sender that has waited longest; wait for a sender when none waits.
+        """Take the oldest value of the buffer, or that of the sender that has waited longest, or wait for a sender.
 
-        Blocks this tasklet only. Switches to the sender when preference is 1. Raises what was sent with send_exception,
-        ChannelClosed when the channel is closed and empty, Deadlock (in main) when no tasklet can ever send. First come,
-        first served among receivers, which may live in several threads.
+        Blocks this tasklet only. Switches to the sender whose value it takes, or lets into the buffer, when preference is
+        1. Raises what was sent with send_exception, ChannelClosed when the channel is closed and empty, Deadlock (in main)
+        when no tasklet can ever send. First come, first served among receivers, which may live in several threads.
         """
     def send_exception(self, exception: type[BaseException] | BaseException, /, *args: Any) -> None:
         """Like send, but the receiver raises exception(*args). `exception` is a class, or an instance without args."""
@@ -207,13 +210,14 @@ class channel(Generic[T]):
     def give_back(self, value: T | BaseException, is_exception: bool = False, /) -> None:
         """Send a value that was received, and could not be used, to the next receiver: in front of all waiting senders.
 
-        Blocks as send does, in a closed channel too. What is given back last is received first. is_exception: it is an
-        exception instance, which the receiver raises.
+        Blocks as send does, in a closed channel too; but not in one with a buffer, where it is the first of the values,
+        also when the buffer is full. What is given back last is received first. is_exception: it is an exception instance,
+        which the receiver raises.
         """
     def send_sequence(self, values: Iterable[T], /) -> int:
         """Send each of an iterable's values; return how many there were. Blocks as send does."""
     def close(self) -> None:
-        """Let no other tasklet wait here: those that wait already may still be met.
+        """Let no other tasklet wait here, and no other value into the buffer: those that wait already may still be met.
 
         `for` loops over the channel end now, or when they have taken what waits. Does not switch.
         """
@@ -232,13 +236,23 @@ class channel(Generic[T]):
         """Whether close() was called."""
     @property
     def closed(self) -> bool:
-        """Whether it is closing and no tasklet waits here any more."""
+        """Whether it is closing, and no tasklet waits here any more and no value."""
+    @property
+    def buffer(self) -> int:
+        """How many values may wait without a receiver."""
+    @property
+    def buffered(self) -> int:
+        """How many values wait now; more than `buffer` when some were given back."""
     preference: Literal[-1, 0, 1]
-    """Which one runs when two meet: -1 the receiver (default), 1 the sender, 0 the one that ran already. Its sign counts."""
+    """Which one runs when two meet: -1 the receiver (default without a buffer), 1 the sender, 0 the one that ran already
+    (default with a buffer). Its sign counts.
+    """
     schedule_all: bool
     """When true, every operation lets the next tasklet run, whatever the preference."""
     def __reduce__(self) -> tuple[Any, ...]:
-        """Save the channel's settings; TypeError while tasklets wait here."""
+        """Save the channel's settings and the values in its buffer; as roamlet.snapshot does where tasklets wait."""
+    def __sizeof__(self) -> int:
+        """Its size in bytes, with the slots of its buffer."""
     def __setstate__(self, state: tuple[Any, ...], /) -> None:
         """Take over what __reduce__() saved."""
     @classmethod

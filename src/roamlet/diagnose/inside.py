@@ -167,7 +167,7 @@ class _Look:
     ) -> Wait:
         if blocked in (-1, 1):
             self.waits_for[id(tasklet)] = (on,)
-            return Wait(RECEIVE if blocked < 0 else SEND, asking.class_name(on), id(on))
+            return Wait(RECEIVE if blocked < 0 else SEND, asking.class_name(on), id(on), buffer=on.buffer)
         if on is None:
             return Wait(TIMER)
         if channels:

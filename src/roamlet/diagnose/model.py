@@ -89,6 +89,7 @@ class Wait:
     function: str | None = None  # what is called remotely, on a worker thread, or joined
     process: int | None = None  # the child's PID
     channels: tuple[int, ...] = ()  # the addresses of those of a select
+    buffer: int = 0  # of the channel: how many values may wait in it
     others: int = 0  # how many other tasklets wait at the same address
     wakers: tuple[Waker, ...] = ()
 
@@ -112,6 +113,8 @@ class Wait:
             text = f"select of {len(self.channels)} channels" if self.channels else "select"
         elif self.kind in (SEND, RECEIVE):
             text = f"{self.kind} on {self.on or 'channel'}{at}"
+            if self.buffer:
+                text += f" (its buffer of {self.buffer} is {'full' if self.kind == SEND else 'empty'})"
         elif not self.on:
             text = f"{self.kind}{at}"
         else:

@@ -32,7 +32,7 @@ NARROWEST = 40  # columns: a narrower terminal gets this
 OVERDUE = -0.1  # seconds: a timer that is later than a busy thread is late
 SHOWN = 5  # ids, wakers or calls of one row, before "and N more"
 _OF_TASKLET = attrgetter("name", "state", "parent", "main", "atomic")
-_OF_WAIT = attrgetter("kind", "on", "host", "function", "owner")
+_OF_WAIT = attrgetter("kind", "on", "host", "function", "owner", "buffer")
 SHORTEST = 8  # columns that a cell keeps, however narrow the terminal is
 
 
@@ -187,7 +187,7 @@ def _group_alike(tasklets: Iterable[Tasklet], key: Callable[[Tasklet], object]) 
 def alike(tasklet: Tasklet) -> object:
     """What tasklets of one row have in common. Those that wait at different channels for the same thing are alike."""
     wait = tasklet.wait
-    at = None if wait is None else (wait.kind, wait.on, wait.host, wait.function, wait.owner)
+    at = None if wait is None else _OF_WAIT(wait)
     return (
         tasklet.main,
         tasklet.name,

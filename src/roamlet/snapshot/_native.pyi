@@ -26,6 +26,9 @@ def capture(
 def selects(channel: channel[Any], /) -> bool:
     """Whether tasklets wait in select() at this channel."""
 
+def buffered(channel: channel[Any], /) -> tuple[Any, ...]:
+    """What waits in the channel's buffer: each value, and after it whether it is an exception for the receiver to raise."""
+
 def check(
     functions: list[FunctionType],
     records: list[tuple[Any, ...]],

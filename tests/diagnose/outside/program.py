@@ -90,7 +90,8 @@ def all_kinds():
     def reads():
         roamlet.io.wait_readable(read_end)
 
-    closed = core.channel()
+    closed = core.channel(1)
+    closed.send(0)
     made = [
         core.tasklet(Deep().méthode)(2),
         core.tasklet(sleeper)(),

@@ -91,6 +91,8 @@ def test_what_each_tasklet_waits_for(started):
     assert waits[5].owner == running.facts["made"][4]  # of the RLock
     assert waits[0].address == waits[4].address == waits[12].address
     assert waits[0].others == 2
+    assert [wait.buffer for wait in (waits[0], waits[9])] == [0, 1]
+    assert waits[9].text.endswith(" (its buffer of 1 is full)")
     assert os.readlink(f"/proc/{running.pid}/fd/{waits[10].descriptor}").startswith("pipe:")
     assert found[running.facts["made"][12]].name == "outer"  # what spawn() was given
     assert [found[number].name for number in running.facts["made"]][3:4] == ["Lock.acquire"]

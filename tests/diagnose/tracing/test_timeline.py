@@ -171,6 +171,40 @@ def test_a_trace_that_begins_and_ends_in_the_middle():
     old.kill()
 
 
+def test_values_through_a_buffer_flow_from_their_senders_to_their_receivers():
+    channel = roamlet.channel(2)
+    channel.send("before")
+
+    def sends(*values):
+        for value in values:
+            channel.send(value)
+
+    def receives():
+        for _ in range(5):
+            channel.receive()
+
+    def program():
+        roamlet.tasklet(sends)(1, 2, 3)
+        roamlet.schedule()
+        roamlet.tasklet(lambda: channel.give_back("back"))()
+        roamlet.tasklet(receives)()
+        roamlet.run()
+
+    line = traced(program)
+    assert line.messages == 5
+    names = [
+        (line.tracks[flow.source].name, line.tracks[flow.target].name) for flow in line.flows if flow.kind == "message"
+    ]
+    assert [source.rpartition(".")[2] for source, _ in names] == [
+        "<lambda>",
+        "sends",
+        "sends",
+        "sends",
+    ]  # not of "before"
+    assert {target.rpartition(".")[2] for _, target in names} == {"receives"}
+    assert all(flow.begin <= flow.end for flow in line.flows)
+
+
 def test_a_full_ring_still_makes_a_timeline():
     line = traced(lambda: [ping_pong() for _ in range(20)], events=16)
     assert line.recording.dropped > 0

@@ -15,7 +15,7 @@
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 #define ROAMLET_API_NAME "roamlet.core._core._API"
-#define ROAMLET_API_VERSION 12
+#define ROAMLET_API_VERSION 13
 
 /* Those who wait, the first first. Zeroed it is empty. Each is owned by the queue, and holds what embeds the queue in its
    call; the members are the core's alone. */
@@ -148,6 +148,9 @@ typedef struct {
     bool (*operands)(PyCodeObject *code, Py_ssize_t unit, int *depth, int *below);
 
     bool (*selects)(PyObject *channel); /* whether any tasklet waits there in select() */
+    /* What waits in a channel's buffer, as a new tuple: each value, and after it whether it is an exception to raise. NULL with an
+       exception set. */
+    PyObject *(*buffered)(PyObject *channel);
 
     int (*call_suspends)(PyObject *callable); /* one of ROAMLET_CALL_* */
 

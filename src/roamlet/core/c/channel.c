@@ -1,6 +1,9 @@
 /* Channels: Stackless's rendezvous between tasklets. A value passes when a sender and a receiver meet; `preference`
    decides who of the two runs on. Partners may live in different threads: the one that waited becomes runnable in its
-   own, and no switch happens. */
+   own, and no switch happens.
+
+   A channel with a buffer keeps values for which no receiver waits, and senders wait while it is full. The receiver that takes one of
+   its values meets the sender that has waited longest: that one's value gets the room. */
 
 /* Let the tasklet that waits at the head of the channel go; its reference passes to the caller. */
 static inline Tasklet *
@@ -73,6 +76,13 @@ channel_go_on(Scheduler *scheduler, Channel *channel, Tasklet *peer, bool switch
     return 0;
 }
 
+/* Whether a send (direction 1) or a receive (-1) needs no partner. */
+static inline bool
+buffer_serves(Channel *channel, int direction)
+{
+    return direction > 0 ? channel->buffered < channel->buffer && channel->balance <= 0 && !channel->closing : channel->buffered > 0;
+}
+
 static PyObject *channel_callback; /* of set_channel_callback; NULL: none. With it channel_attention is not 0 */
 
 /* Tell the channel callback what the current tasklet is about to do. Meanwhile `value` (borrowed), which it sends, is its tempval, as in
@@ -99,7 +109,7 @@ channel_announce(Channel *channel, int direction, PyObject *value, bool is_error
     }
     scheduler->announcing = true;
     result = PyObject_CallFunction(callback, "OOOO", channel, current, direction > 0 ? Py_True : Py_False,
-                                   channel->balance * direction >= 0 ? Py_True : Py_False);
+                                   channel->balance * direction >= 0 && !buffer_serves(channel, direction) ? Py_True : Py_False);
     scheduler->announcing = false;
     if (result == NULL)
         PyErr_WriteUnraisable(callback);
@@ -150,25 +160,133 @@ enum {
 static int select_receives(Scheduler *scheduler, Channel *channel, PyObject *value, bool is_error);
 static int select_sends(Scheduler *scheduler, Channel *channel, PyObject **value);
 static bool select_waits(Channel *channel, int direction);
+static SelectCase *select_first(Channel *channel, int direction);
+static Tasklet *select_choose(SelectCase *met, PyObject *value, bool is_error);
 static void select_channel_closes(Channel *channel);
 
-/* The two below for the time when channel_attention is not 0. */
+/* For channels that are `special`, and for the time when channel_attention is not 0. */
+static PyObject *channel_send_special(Channel *channel, PyObject *value, bool is_error, PyObject *const *operands, int how);
 static PyObject *channel_send_attended(Channel *channel, PyObject *value, bool is_error, PyObject *const *operands, int how);
+static PyObject *channel_receive_special(Channel *channel, int how, PyObject *const *operands);
 static PyObject *channel_receive_attended(Channel *channel, int how, PyObject *const *operands);
 
-/* Send `value` (borrowed), an exception to raise in the receiver when is_error. `attended`: what others want to know of it was told, and
-   values that pass are recorded. */
+/* Whether the current tasklet, which meets no partner because of the buffer, is to let the next one run. */
+static inline bool
+channel_yields(Scheduler *scheduler, Channel *channel)
+{
+    return unlikely(channel->schedule_all) && !scheduler->idle && !scheduler->polling && !collection_forbids(scheduler) &&
+           scheduler->current->next != scheduler->current;
+}
+
+/* Let the next tasklet run. 0, or -1 with the exception set that the current tasklet was woken with. */
+static __attribute__((noinline)) int
+channel_yield(Scheduler *scheduler)
+{
+    Tasklet *current = scheduler->current;
+    PyObject *unused;
+    if (scheduler_switch(scheduler, current, current->next, &unused) < 0)
+        return -1;
+    Py_XDECREF(unused);
+    return 0;
+}
+
+/* Let `value` (borrowed) into the buffer, where there is room: 1 when that was done, 0 when it is not so any more, -1 with an exception
+   set. A value that is given back needs no room, and becomes the first. */
+static int
+channel_keep(Scheduler *scheduler, Channel *channel, PyObject *value, bool is_error, bool gives_back)
+{
+    bool yields = channel_yields(scheduler, channel);
+    if (yields) {
+        if (scheduler_may_suspend(scheduler) < 0)
+            return -1;
+        /* The hub, looked at on the way, may have changed all. */
+        if (channel->balance < 0 || (!gives_back && !buffer_serves(channel, 1)) ||
+            (channel->cases != NULL && select_waits(channel, BLOCKED_RECEIVE)))
+            return 0;
+    }
+    if ((gives_back ? buffer_push_first(channel, value, is_error) : buffer_push(channel, value, is_error)) < 0)
+        return -1;
+    trace_buffered(scheduler, scheduler->current, channel, gives_back);
+    return yields && channel_yield(scheduler) < 0 ? -1 : 1;
+}
+
+/* `peer`, the first of those that wait to send alone, or `met`, the first of those that do in select(), has its value in the buffer from
+   now on, where there is room. Returns its tasklet, no longer blocked; the reference passes to the caller. Runs no Python code. */
+static Tasklet *
+channel_refill(Scheduler *scheduler, Channel *channel, Tasklet *peer, SelectCase *met)
+{
+    if (met != NULL) {
+        buffer_put(channel, Py_NewRef(met->value), false);
+        peer = select_choose(met, NULL, false);
+    } else {
+        PyObject *sent = peer->tempval;
+        bool is_error = peer->sends_error;
+        peer = channel_take_head(channel);
+        peer->tempval = NULL;
+        peer->sends_error = false;
+        buffer_put(channel, sent != NULL ? sent : Py_NewRef(Py_None), sent != NULL && is_error); /* NULL: taken away from outside */
+    }
+    trace_buffered(scheduler, peer, channel, false);
+    return peer;
+}
+
+/* Take the oldest value out of the buffer, and let that of the sender that has waited longest in: 1 with *value owned, 0 when the buffer
+   is empty, -1 with an exception set, which may be the one that was sent. */
+static int
+channel_take(Scheduler *scheduler, Channel *channel, PyObject **value)
+{
+    Tasklet *peer;
+    SelectCase *met;
+    bool switches, is_error;
+    int gone_on = 0;
+    for (bool looked = false;; looked = true) {
+        bool refills = channel->buffered <= channel->buffer; /* else some were given back */
+        if (channel->buffered == 0)
+            return 0;
+        met = refills && channel->cases != NULL && channel->balance <= 0 ? select_first(channel, BLOCKED_SEND) : NULL;
+        peer = met != NULL ? met->select->queue.head : refills && channel->balance > 0 ? channel->head : NULL;
+        switches = peer != NULL ? channel_switches(scheduler, channel, peer, -1) : channel_yields(scheduler, channel);
+        if (!switches || looked)
+            break;
+        if (scheduler_may_suspend(scheduler) < 0) /* the hub, looked at on the way, may change all */
+            return -1;
+    }
+    *value = buffer_pop(channel, &is_error);
+    scheduler->messages++;
+    trace_buffered(scheduler, NULL, channel, false);
+    if (peer != NULL)
+        gone_on = channel_go_on(scheduler, channel, channel_refill(scheduler, channel, peer, met), switches);
+    else {
+        buffer_trim(channel);
+        if (switches)
+            gone_on = channel_yield(scheduler);
+    }
+    if (gone_on < 0) {
+        PyObject *raised = error_take();
+        Py_CLEAR(*value);
+        error_raise(raised);
+    } else if (is_error) {
+        error_raise(*value);
+        gone_on = -1;
+    }
+    return gone_on < 0 ? -1 : 1;
+}
+
+/* Send `value` (borrowed), an exception to raise in the receiver when is_error. `whole`: the channel may be special; what others want to know
+   of it was told, and values that pass are recorded. Without it that is left to the copies of this that are whole. */
 static inline __attribute__((always_inline)) PyObject *
-channel_send_value(Channel *channel, PyObject *value, bool is_error, PyObject *const *operands, int how, const bool attended)
+channel_send_value(Channel *channel, PyObject *value, bool is_error, PyObject *const *operands, int how, const bool whole)
 {
     Scheduler *scheduler = scheduler_get();
     Tasklet *current, *next;
     PyObject *unused;
     if (unlikely(scheduler == NULL))
         return NULL;
-    if (!attended && unlikely(channel_attention != 0))
+    if (!whole && unlikely(channel_attention != 0))
         return channel_send_attended(channel, value, is_error, operands, how);
 again:
+    if (!whole && unlikely(channel->special))
+        return channel_send_special(channel, value, is_error, operands, how);
     if (channel->balance < 0) {
         bool switches = channel_switches(scheduler, channel, channel->head, 1);
         if (switches) {
@@ -187,28 +305,37 @@ again:
         peer->tempval = Py_NewRef(value);
         peer->raises = is_error;
         scheduler->messages++;
-        if (attended)
+        if (whole)
             trace_message(scheduler, scheduler->current, peer, channel);
         if (unlikely(channel_go_on(scheduler, channel, peer, switches) < 0))
             return NULL;
         Py_RETURN_NONE;
     }
-    if (unlikely(channel->cases != NULL)) {
+    if (whole && channel->cases != NULL) {
         int met = select_receives(scheduler, channel, value, is_error);
         if (met != 0)
             return met > 0 ? Py_NewRef(Py_None) : NULL;
         if (channel->balance < 0)
             goto again;
     }
+    if (whole && (how == GIVES_BACK ? channel->buffer > 0 : buffer_serves(channel, 1))) {
+        int kept = channel_keep(scheduler, channel, value, is_error, how == GIVES_BACK);
+        if (kept != 0)
+            return kept > 0 ? Py_NewRef(Py_None) : NULL;
+        goto again;
+    }
     if (how == ONLY_NOW)
         return NULL;
-    if (unlikely(channel->closing) && how != GIVES_BACK) {
+    if (whole && channel->closing && how != GIVES_BACK) {
         channel_closed_error(channel);
         return NULL;
     }
     if (unlikely(scheduler_may_block(scheduler) < 0))
         return NULL;
-    if (unlikely(channel->balance < 0 || (channel->closing && how != GIVES_BACK) || (channel->cases != NULL && select_waits(channel, BLOCKED_RECEIVE))))
+    if (unlikely(channel->balance < 0 || (!whole && channel->special)))
+        goto again;
+    if (whole && ((channel->closing && how != GIVES_BACK) || (channel->cases != NULL && select_waits(channel, BLOCKED_RECEIVE)) ||
+                  buffer_serves(channel, 1)))
         goto again;
     current = scheduler->current;
     if (unlikely(current->tempval != NULL)) {
@@ -231,16 +358,23 @@ again:
 }
 
 static inline __attribute__((always_inline)) PyObject *
-channel_receive_value(Channel *channel, int how, PyObject *const *operands, const bool attended)
+channel_receive_value(Channel *channel, int how, PyObject *const *operands, const bool whole)
 {
     Scheduler *scheduler = scheduler_get();
     Tasklet *current, *next;
     PyObject *value;
     if (unlikely(scheduler == NULL))
         return NULL;
-    if (!attended && unlikely(channel_attention != 0))
+    if (!whole && unlikely(channel_attention != 0))
         return channel_receive_attended(channel, how, operands);
 again:
+    if (!whole && unlikely(channel->special))
+        return channel_receive_special(channel, how, operands);
+    if (whole && channel->buffered > 0) {
+        int taken = channel_take(scheduler, channel, &value);
+        if (taken != 0)
+            return taken > 0 ? value : NULL;
+    }
     if (channel->balance > 0) {
         bool is_error, switches = channel_switches(scheduler, channel, channel->head, -1);
         if (switches) {
@@ -257,7 +391,7 @@ again:
         if (unlikely(value == NULL)) /* taken away from outside while it waited */
             value = Py_NewRef(Py_None);
         scheduler->messages++;
-        if (attended)
+        if (whole)
             trace_message(scheduler, peer, scheduler->current, channel);
         if (unlikely(channel_go_on(scheduler, channel, peer, switches) < 0)) {
             PyObject *raised = error_take();
@@ -271,23 +405,25 @@ again:
         }
         return value;
     }
-    if (unlikely(channel->cases != NULL)) {
+    if (whole && channel->cases != NULL) {
         int met = select_sends(scheduler, channel, &value);
         if (met != 0)
             return met > 0 ? value : NULL;
-        if (channel->balance > 0)
+        if (channel->balance > 0 || channel->buffered > 0)
             goto again;
     }
     if (how == ONLY_NOW)
         return NULL;
-    if (unlikely(channel->closing)) {
+    if (whole && channel->closing) {
         if (how != ITERATES)
             channel_closed_error(channel);
         return NULL;
     }
     if (unlikely(scheduler_may_block(scheduler) < 0))
         return NULL;
-    if (unlikely(channel->balance > 0 || channel->closing || (channel->cases != NULL && select_waits(channel, BLOCKED_SEND))))
+    if (unlikely(channel->balance > 0 || (!whole && channel->special)))
+        goto again;
+    if (whole && (channel->closing || channel->buffered > 0 || (channel->cases != NULL && select_waits(channel, BLOCKED_SEND))))
         goto again;
     current = scheduler->current;
     if (unlikely(current->scope != NULL) && scope_arm(scheduler, current, ROAMLET_NEVER, false) < 0)
@@ -335,11 +471,38 @@ channel_receive_attended(Channel *channel, int how, PyObject *const *operands)
     return channel_receive_value(channel, how, operands, true);
 }
 
+/* The short ways through a buffer, which meet no partner and call nothing; what is not that simple is left to the whole ones. */
+static __attribute__((noinline)) PyObject *
+channel_send_special(Channel *channel, PyObject *value, bool is_error, PyObject *const *operands, int how)
+{
+    if (likely(channel->buffered < channel->buffer && channel->buffered < channel->slots && channel->balance == 0 && channel->cases == NULL &&
+               how != GIVES_BACK && !channel->closing && !channel->schedule_all && channel_attention == 0)) {
+        buffer_put(channel, Py_NewRef(value), is_error);
+        return Py_NewRef(Py_None);
+    }
+    return channel_send_attended(channel, value, is_error, operands, how);
+}
+
+static __attribute__((noinline)) PyObject *
+channel_receive_special(Channel *channel, int how, PyObject *const *operands)
+{
+    Scheduler *scheduler = this_scheduler;
+    if (likely((channel->buffered > 1 || (channel->buffered == 1 && channel->slots <= BUFFER_KEPT)) && channel->balance == 0 &&
+               channel->cases == NULL && !channel->schedule_all && channel_attention == 0 && scheduler != NULL && (channel->values[channel->first] & BUFFER_ERROR) == 0)) {
+        bool is_error;
+        scheduler->messages++;
+        return buffer_pop(channel, &is_error);
+    }
+    return channel_receive_attended(channel, how, operands);
+}
+
 static PyObject *
 Channel_send(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
     if (unlikely(count != 1))
         return PyErr_Format(PyExc_TypeError, "channel.send() takes exactly one argument (%zd given)", count);
+    if (unlikely(((Channel *)self)->special)) /* here already, before registers are saved */
+        return channel_send_special((Channel *)self, args[0], false, arguments_end(args, count, NULL), WAITS);
     return channel_send_value((Channel *)self, args[0], false, arguments_end(args, count, NULL), WAITS, false);
 }
 
@@ -362,13 +525,18 @@ Channel_receive(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
     if (unlikely(count != 0))
         return PyErr_Format(PyExc_TypeError, "channel.receive() takes no arguments (%zd given)", count);
+    if (unlikely(((Channel *)self)->special))
+        return channel_receive_special((Channel *)self, WAITS, arguments_end(args, count, NULL));
     return channel_receive_value((Channel *)self, WAITS, arguments_end(args, count, NULL), false);
 }
 
 static PyObject *
 Channel_next(PyObject *self)
 {
-    return channel_receive_value((Channel *)self, ITERATES, switch_iterated(__builtin_return_address(0)), false);
+    PyObject *const *operands = switch_iterated(__builtin_return_address(0));
+    if (unlikely(((Channel *)self)->special))
+        return channel_receive_special((Channel *)self, ITERATES, operands);
+    return channel_receive_value((Channel *)self, ITERATES, operands, false);
 }
 
 /* The exception object for (type or instance, value or arguments): a new reference, NULL with an exception set. */
@@ -471,7 +639,7 @@ Channel_close(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     Channel *channel = (Channel *)self;
     Tasklet *t, *after;
-    channel->closing = true;
+    channel->closing = channel->special = true;
     for (t = channel->head; t != NULL; t = after) { /* runs no Python code: the queue stays as it is */
         after = t->next;
         if (t->iterating) {
@@ -488,5 +656,6 @@ static PyObject *
 Channel_open(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     ((Channel *)self)->closing = false;
+    channel_settled((Channel *)self);
     Py_RETURN_NONE;
 }

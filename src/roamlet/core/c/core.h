@@ -132,8 +132,13 @@ struct Channel {
     int preference;        /* -1 the receiver runs first, 1 the sender, 0 the one that runs already */
     bool schedule_all, closing;
     bool marked;           /* for a moment, in select() */
+    bool special;          /* it is closing, has a buffer, or tasklets wait in select(): see channel_settled */
     SelectCase *cases, *last_case; /* of those who wait in select(), in order of arrival */
     PyObject *weakrefs;
+    Py_ssize_t buffer;     /* how many values may wait without a receiver; 0: none */
+    Py_ssize_t buffered;   /* how many do; more than `buffer` when some were given back */
+    uintptr_t *values;     /* a ring of `slots` values, a power of two: see buffer.c */
+    Py_ssize_t first, slots;
 };
 
 struct SelectCase {

@@ -26,12 +26,14 @@ signals_may_wake(void)
     return found;
 }
 
-/* What the tasklet waits for, as ", for ...", where its condition does not say enough: a lock, a queue, a descriptor. A new
-   reference; NULL with an exception set. Runs Python code (repr), whose errors are of no interest here. */
+/* What the tasklet waits for, as ", for ...", where its condition does not say enough: a lock, a queue, a descriptor, a channel with a
+   buffer. A new reference; NULL with an exception set. Runs Python code (repr), whose errors are of no interest here. */
 static PyObject *
 deadlock_reason(Tasklet *tasklet)
 {
-    PyObject *on = tasklet->blocked == BLOCKED_QUEUE ? Py_XNewRef(tasklet->waiting_on) : NULL, *text = NULL;
+    bool meets = tasklet->blocked == BLOCKED_RECEIVE || tasklet->blocked == BLOCKED_SEND;
+    bool told = meets ? ((Channel *)tasklet->waiting_on)->buffer > 0 : tasklet->blocked == BLOCKED_QUEUE;
+    PyObject *on = told ? Py_XNewRef(tasklet->waiting_on) : NULL, *text = NULL;
     if (on != NULL && !Py_IS_TYPE(on, &Select_Type) && (text = PyUnicode_FromFormat(", for %R", on)) == NULL)
         PyErr_Clear();
     Py_XDECREF(on);

@@ -28,6 +28,7 @@ static PyObject *published;
         {"timer.size", sizeof(Timer)},                                                                                    \
         LAYOUT_AT("timer.when", Timer, when), LAYOUT_AT("timer.task", Timer, tasklet),                                    \
         LAYOUT_AT("channel.balance", Channel, balance), LAYOUT_AT("channel.head", Channel, head),                         \
+        LAYOUT_AT("channel.buffer", Channel, buffer), LAYOUT_AT("channel.buffered", Channel, buffered),                   \
         LAYOUT_AT("select.count", Select, ob_base.ob_size), LAYOUT_AT("select.cases", Select, cases),                     \
         {"case.size", sizeof(SelectCase)},                                                                                \
         LAYOUT_AT("case.channel", SelectCase, channel), LAYOUT_AT("case.value", SelectCase, value),                       \

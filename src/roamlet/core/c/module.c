@@ -21,6 +21,7 @@
 #include "life.c"
 #include "deadlock.c"
 #include "waiter.c"
+#include "buffer.c"
 #include "pickle.c"
 #include "channel.c"
 #include "channel_type.c"

@@ -84,31 +84,42 @@ static PyObject *
 Channel_reduce(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     Channel *channel = (Channel *)self;
-    PyObject *attributes;
+    PyObject *attributes, *values;
+    PyObject *schedule_all = channel->schedule_all ? Py_True : Py_False, *closing = channel->closing ? Py_True : Py_False;
     if (channel->balance != 0 || channel->cases != NULL)
         return snapshot_reduce(self);
     attributes = instance_attributes(self);
     if (attributes == NULL)
         return NULL;
-    return reduced(Py_TYPE(self), Py_BuildValue("iOON", channel->preference, channel->schedule_all ? Py_True : Py_False,
-                                                channel->closing ? Py_True : Py_False, attributes));
+    if (channel->buffer == 0 && channel->buffered == 0)
+        return reduced(Py_TYPE(self), Py_BuildValue("iOON", channel->preference, schedule_all, closing, attributes));
+    values = buffer_list(channel);
+    if (values == NULL) {
+        Py_DECREF(attributes);
+        return NULL;
+    }
+    return reduced(Py_TYPE(self), Py_BuildValue("iOONnN", channel->preference, schedule_all, closing, attributes, channel->buffer, values));
 }
 
 static PyObject *
 Channel_setstate(PyObject *self, PyObject *state)
 {
     Channel *channel = (Channel *)self;
-    PyObject *attributes;
+    PyObject *attributes, *values = NULL;
     int preference, schedule_all, closing;
+    Py_ssize_t buffer = 0;
     if (!PyTuple_Check(state))
         return PyErr_Format(PyExc_TypeError, "__setstate__() takes what __reduce__() gave, not %R", state);
-    if (!PyArg_ParseTuple(state, "ippO:__setstate__", &preference, &schedule_all, &closing, &attributes))
+    if (!PyArg_ParseTuple(state, "ippO|nO!:__setstate__", &preference, &schedule_all, &closing, &attributes, &buffer, &PyTuple_Type, &values))
+        return NULL;
+    if (values != NULL && buffer_restore(channel, buffer, values) < 0)
         return NULL;
     if (instance_restore(self, attributes) < 0)
         return NULL;
     channel->preference = (preference > 0) - (preference < 0);
     channel->schedule_all = schedule_all;
     channel->closing = closing;
+    channel_settled(channel);
     Py_RETURN_NONE;
 }
 
@@ -116,4 +127,5 @@ PyDoc_STRVAR(setstate_doc, "__setstate__($self, state, /)\n--\n\nTake over what 
 PyDoc_STRVAR(tasklet_reduce_doc, "__reduce__($self, /)\n--\n\n"
 "Save what a tasklet that has not started will call, or that it has ended; one under way as roamlet.snapshot does, TypeError where\n"
 "that cannot.");
-PyDoc_STRVAR(channel_reduce_doc, "__reduce__($self, /)\n--\n\nSave the channel's settings; TypeError while tasklets wait here.");
+PyDoc_STRVAR(channel_reduce_doc, "__reduce__($self, /)\n--\n\n"
+"Save the channel's settings and the values in its buffer; as roamlet.snapshot does where tasklets wait, TypeError where that cannot.");

@@ -21,6 +21,7 @@ select_link(Select *select)
         own->prev = channel->last_case;
         *(own->prev != NULL ? &own->prev->next : &channel->cases) = own;
         channel->last_case = own;
+        channel->special = true;
         Py_INCREF(select);
     }
     select->linked = true;
@@ -37,6 +38,7 @@ select_unlink(Select *select)
         SelectCase *own = &select->cases[i];
         *(own->prev != NULL ? &own->prev->next : &own->channel->cases) = own->next;
         *(own->next != NULL ? &own->next->prev : &own->channel->last_case) = own->prev;
+        channel_settled(own->channel);
         Py_DECREF(select);
     }
 }
@@ -191,12 +193,12 @@ select_new(PyObject *const *args, Py_ssize_t count)
     return select;
 }
 
-/* Whether a partner waits for what the case wants. Runs no Python code. */
+/* Whether a partner waits for what the case wants, or a value, or room for one. Runs no Python code. */
 static bool
 select_ready(SelectCase *own)
 {
     int direction = own->value != NULL ? BLOCKED_RECEIVE : BLOCKED_SEND;
-    return own->channel->balance * direction > 0 || select_waits(own->channel, direction);
+    return own->channel->balance * direction > 0 || buffer_serves(own->channel, -direction) || select_waits(own->channel, direction);
 }
 
 /* (channel, value) for the case that was met: a new reference, or NULL. Steals value. */

@@ -59,6 +59,12 @@ api_selects(PyObject *channel)
     return ((Channel *)channel)->cases != NULL;
 }
 
+static PyObject *
+api_buffered(PyObject *channel)
+{
+    return buffer_list((Channel *)channel);
+}
+
 static bool
 is_method(PyMethodDef *method, void *function)
 {

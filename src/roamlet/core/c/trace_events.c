@@ -15,7 +15,8 @@ enum {
     TRACE_GOES_ON,    /* after that `to` does */
     TRACE_BORN,       /* `from` has made `to`, 0: no tasklet did */
     TRACE_ENDS,       /* `from`, whose label is `place`, has ended; reason: by an error */
-    TRACE_MESSAGE,    /* `from` gives a value to `to` over the channel `object` */
+    TRACE_MESSAGE,    /* `from` gives a value to `to` over the channel `object`; 0 for one of them: its buffer, which
+                         then has `value` of them; reason: it comes to the front */
     TRACE_WAKES,      /* `from`, 0: the hub, a timer or a thread without tasklets, makes `to` runnable; reason: its time was over */
 };
 
@@ -254,6 +255,19 @@ trace_message(Scheduler *scheduler, Tasklet *sender, Tasklet *receiver, Channel 
         return;
     event = trace_next(scheduler->trace, TRACE_MESSAGE, trace_id(sender), trace_id(receiver));
     event->object = (uint64_t)(uintptr_t)channel;
+}
+
+/* A value goes into the channel's buffer, `first`: before the others; or, with NULL for the sender, out of it. */
+static __attribute__((noinline)) void
+trace_buffered(Scheduler *scheduler, Tasklet *sender, Channel *channel, bool first)
+{
+    TraceEvent *event;
+    if (scheduler->trace == NULL)
+        return;
+    event = trace_next(scheduler->trace, TRACE_MESSAGE, sender != NULL ? trace_id(sender) : 0, sender == NULL ? trace_id(scheduler->current) : 0);
+    event->object = (uint64_t)(uintptr_t)channel;
+    event->value = (int32_t)channel->buffered;
+    event->reason = first;
 }
 
 static __attribute__((noinline)) void

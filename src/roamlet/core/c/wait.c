@@ -197,6 +197,7 @@ api_hub(void)
 static int api_inspect(PyObject *tasklet, RoamletState *state);
 static int api_frames(PyObject *tasklet, RoamletFrameVisit each, void *arg);
 static bool api_selects(PyObject *channel);
+static PyObject *api_buffered(PyObject *channel);
 static int api_call_suspends(PyObject *callable);
 static int api_pause(PyObject *const *operands, PyObject **value);
 static void api_settle(PyObject *tasklet, const RoamletState *state);
@@ -225,6 +226,7 @@ static const RoamletAPI api_table = {
     .frames = api_frames,
     .operands = switch_operands,
     .selects = api_selects,
+    .buffered = api_buffered,
     .call_suspends = api_call_suspends,
     .pause = api_pause,
     .settle = api_settle,

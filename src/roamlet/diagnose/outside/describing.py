@@ -279,7 +279,8 @@ class Description:
         found, others = self._reader.waits[at], self._reader.waiting[at] - 1
         kind = found["kind"]
         if blocked in (RECEIVES, SENDS):
-            return model.Wait(model.RECEIVE if blocked == RECEIVES else model.SEND, "channel", at, others=others)
+            which, buffer = model.RECEIVE if blocked == RECEIVES else model.SEND, found.get("buffer", 0)
+            return model.Wait(which, "channel", at, others=others, buffer=buffer)
         if kind in ("select", "Waiter"):
             which, on = (model.SELECT, "") if kind == "select" else (model.WAKEUP, "core.Waiter")
             return model.Wait(which, on, at, others=others, channels=found.get("channels", ()))

@@ -672,6 +672,8 @@ class Reader:
             found["channels"] = tuple(
                 memory.word(cases + numbers["case.size"] * i + numbers["case.channel"]) for i in range(count)
             )
+        elif kind == "channel" and "channel.buffer" in numbers:
+            found["buffer"] = memory.signed(at + numbers["channel.buffer"], 8)
         elif f"{kind}.owner" in numbers and kind in ("RLock", "Lock"):
             found["owner"] = memory.word(at + numbers[f"{kind}.owner"]) or None
         elif kind == "ModuleLock":

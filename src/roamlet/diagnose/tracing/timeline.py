@@ -3,7 +3,7 @@
 Everything here is a pure function of a recording.
 """
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -127,6 +127,7 @@ class _Builder:
         self.idle_since: dict[int, int] = {}
         self.first = {thread.ident: thread.first for thread in recording.threads}
         self.running: dict[int, int] = {}
+        self.waiting: dict[int, deque[tuple[int, int] | None]] = defaultdict(deque)  # in the buffers of channels
         self.switches = self.messages = 0
 
     def track(self, number: int, thread: int) -> Track:
@@ -214,6 +215,9 @@ class _Builder:
                 self.flows.append(Flow("wakes", event.source, at, event.target, at, 0))
 
     def message(self, event: Event) -> None:
+        if event.source == 0 or event.target == 0:
+            self.buffered(event)
+            return
         self.messages += 1
         sender = self.open.get(event.source)
         begin = event.at - 1 if sender is not None and sender.state == WAITS else event.at  # inside of its wait
@@ -221,6 +225,22 @@ class _Builder:
             if self.running.get(event.thread) != number:
                 self.ready(number, event.thread, event.at)
         self.flows.append(Flow("message", event.source, begin, event.target, event.at, event.object))
+
+    def buffered(self, event: Event) -> None:
+        """A value goes into the buffer of its channel, which then has event.value of them, or out of it."""
+        number = event.source or event.target
+        if self.running.get(event.thread) != number:
+            self.ready(number, event.thread, event.at)
+        waiting, comes = self.waiting[event.object], event.target == 0
+        for _ in range(len(waiting), event.value + (-1 if comes else 1)):
+            waiting.appendleft(None)  # came before the oldest event that was kept
+        if comes:
+            (waiting.appendleft if event.reason else waiting.append)((number, event.at))
+            return
+        self.messages += 1
+        came = waiting.popleft()
+        if came is not None:
+            self.flows.append(Flow("message", came[0], came[1], number, event.at, event.object))
 
 
 def timeline(recording: Recording) -> Timeline:

@@ -39,12 +39,22 @@ native_selects(PyObject *Py_UNUSED(module), PyObject *channel)
     return NULL;
 }
 
+static PyObject *
+native_buffered(PyObject *Py_UNUSED(module), PyObject *channel)
+{
+    if (PyObject_TypeCheck(channel, channel_type))
+        return api->buffered(channel);
+    PyErr_Format(PyExc_TypeError, "expected a channel, not %R", channel);
+    return NULL;
+}
+
 /* The signatures; what each does is in _native.pyi. */
 static PyMethodDef native_methods[] = {
     {"setup", native_setup, METH_VARARGS, "setup($module, error, base, bridge, initialised, partial, /)\n--\n\n"},
     {"capture", native_capture, METH_VARARGS, "capture($module, tasklet, known, resolve, /)\n--\n\n"},
     {"check", native_check, METH_VARARGS, "check($module, functions, records, handled, before, end, returns, keeps, held=-1, /)\n--\n\n"},
     {"selects", native_selects, METH_O, "selects($module, channel, /)\n--\n\n"},
+    {"buffered", native_buffered, METH_O, "buffered($module, channel, /)\n--\n\n"},
     {"build", native_build, METH_O, "build($module, ticket, /)\n--\n\n"},
     {"go_on", (PyCFunction)(void (*)(void))native_go_on, METH_FASTCALL, "go_on($module, ticket, /)\n--\n\n"},
     {"settle", native_settle, METH_VARARGS, "settle($module, tasklet, direction, channel, value, flags, atomic, /)\n--\n\n"},

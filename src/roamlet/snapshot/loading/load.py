@@ -445,9 +445,8 @@ class Restoring:
             if content:
                 (made.cell_contents,) = content
         elif isinstance(made, core.channel):
-            made.preference, made.schedule_all, closing, _, attributes = content
-            if closing:
-                made.close()
+            preference, schedule_all, closing, _, attributes, *buffer = content
+            core.channel.__setstate__(made, (preference, schedule_all, closing, None, *buffer))
             _set_attributes(made, attributes)
         elif content[0] == STARTED:
             (_, records, handled, before, end, returns, direction, waits_in, value, flags, depth, position, items,

@@ -279,7 +279,10 @@ class Saver(pickle.Pickler):
         while each is not None:
             waiting.append(each)
             each = each.next
-        return item.preference, item.schedule_all, item.closing, waiting, _attributes(item)
+        contents = (item.preference, item.schedule_all, item.closing, waiting, _attributes(item))
+        if not item.buffer and not item.buffered:
+            return contents
+        return *contents, item.buffer, _native.buffered(item)
 
     def position(self, item: tasklet[Any]) -> int:
         """The place of a scheduled tasklet in the run queue of its thread."""
