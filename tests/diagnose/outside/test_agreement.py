@@ -3,13 +3,13 @@
 import re
 import sys
 import time
-from collections import Counter
 
 import pytest
 
 from roamlet.diagnose import model, render
 from roamlet.diagnose.outside import read_process, tasks
 from roamlet.diagnose.outside.cycles import PROOF
+from roamlet.diagnose.outside.describing import Description
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are read by way of /proc")
 
@@ -47,9 +47,11 @@ def test_how_long_each_tasklet_has_waited(started, kind):
 
 
 @SEEN
-def test_tasklets_with_functions_of_their_own_are_told_as_the_process_tells_them(started):
+def test_tasklets_with_functions_of_their_own_are_told_as_the_process_tells_them(started, monkeypatch):
     running = started("own_functions", "1200")
     running.sleeps()
+    told, tell = [], Description._tasklet
+    monkeypatch.setattr(Description, "_tasklet", lambda *words: told.append(words[2]) or tell(*words))
     inside, outside, _ = both(running)
     compared = 0
     for _, tasklet in inside.tasklets():
@@ -64,13 +66,8 @@ def test_tasklets_with_functions_of_their_own_are_told_as_the_process_tells_them
         assert (seen.wait.kind, seen.wait.address) == (tasklet.wait.kind, tasklet.wait.address)
         compared += 1
     assert compared == 1200
-    # Those with methods and closures of their own are alike in a table.
-    rows = Counter(
-        group.first.name.rpartition(".")[2] for group in model.groups_of(outside.threads[0].scheduler.tasklets)
-    )
-    assert 0 < rows["here"] < 50
-    assert 0 < rows["inside"] < 50
-    assert rows["receive"] == 300  # channels, each of which has a wait of its own
+    # Those with methods and closures of their own are told together; partials are not, and the look may have been repeated.
+    assert 300 < len(told) / told.count(told[0]) < 350
     assert len(re.findall("^ .* channel.receive ", render.table(outside), re.MULTILINE)) == 1
 
 
