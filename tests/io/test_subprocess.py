@@ -343,3 +343,9 @@ def test_a_signal_does_not_end_the_wait_for_a_child():
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert heard == ["signal"]
+
+
+def test_communicate_lets_pass_that_stdin_is_closed():
+    with subprocess.Popen([sys.executable, "-c", "print(1)"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        child.stdin.close()
+        assert child.communicate() == (b"1\n", None)

@@ -232,9 +232,13 @@ class _Conversation:
         stdin = files.get("stdin")
         if stdin is None:
             return
-        if not stdin.closed:  # else nothing is sent, as in CPython from 3.14 on
-            with suppress(BrokenPipeError):
-                stdin.flush()
+        try:
+            stdin.flush()
+        except BrokenPipeError:
+            pass
+        except ValueError:  # CPython lets it pass from 3.14 on that the program's stdin is closed
+            if not stdin.closed:
+                raise
         if input:
             data = input.encode(stdin.encoding, stdin.errors) if text else input
             self._unsent = memoryview(data).cast("B")
