@@ -180,7 +180,7 @@ def test_behind_another_context_and_where_calls_are_tasklets(fifo, tmp_path):
 
 def test_channels_and_contexts_are_refused_by_name_before_anything_starts(context):
     began = context.stats.calls
-    for channel in (roamlet.channel(), remote.channel(window=1)):
+    for channel in (roamlet.channel(), roamlet.channel(1)):
         with raises(
             remote.CannotTravel,
             match=r"roamlet_sent.echo was not detached from 'local': args\[0\]\['jobs'\] is a channel, and channels end with their "

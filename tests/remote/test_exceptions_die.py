@@ -375,16 +375,16 @@ def iterables_that_fail(context, witnesses):
 
 
 @path
-def errors_that_wait_in_a_window(context, witnesses):
-    window = remote.channel(window=3)
+def errors_that_wait_in_a_buffer(context, witnesses):
+    buffer = roamlet.channel(3)
 
     def sends():
         try:
             witnesses.fails()
         except ValueError as error:
-            window.send_exception(error)
+            buffer.send_exception(error)
 
-    for receive in (window.receive, lambda: next(window), lambda: window.receive_unless(roamlet.channel())):
+    for receive in (buffer.receive, lambda: next(buffer), lambda: roamlet.select(buffer, roamlet.channel())):
         sends()
         witnesses.handles(receive)
         waiting = roamlet.tasklet(witnesses.handles)(receive)
@@ -577,7 +577,7 @@ def values_that_cannot_travel_to_a_call(context, witnesses):
 
 @path
 def windows_that_are_closed(context, witnesses):
-    window = remote.channel(window=3)
+    window = roamlet.channel(3)
     call = context.spawn(roamlet_dying.send_an_error, (window,))
     witnesses.handles(window.receive)
     call.join()

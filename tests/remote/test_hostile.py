@@ -414,7 +414,7 @@ def test_values_without_end_into_a_window_are_refused(open_hostile):
     send = BAD_CHANNEL_FRAMES["requests without end"][0]
     context = open_hostile(f"import struct\nhello()\nnumber = receive_call()\n{send}")
     with raises(remote.ProtocolError, match="more requests of channels"):
-        context.call(roamlet_sent.echo, (remote.channel(window=1),))
+        context.call(roamlet_sent.echo, (roamlet.channel(1),))
     context.close()
 
 

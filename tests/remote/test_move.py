@@ -172,7 +172,7 @@ def test_a_channel_that_is_closed_meanwhile_ends_the_loop_or_raises(context: rem
 
 def test_a_channel_with_a_window_goes_along(context: remote.Context) -> None:
     numbers: roamlet.channel[int] = roamlet.channel()
-    totals: remote.WindowChannel[Any] = remote.channel(window=4)
+    totals: roamlet.channel[Any] = roamlet.channel(4)
     call = context.move(begun(move_functions.counts, numbers, totals))
     numbers.send(1)
     numbers.send(2)
@@ -182,7 +182,7 @@ def test_a_channel_with_a_window_goes_along(context: remote.Context) -> None:
         call.join()
 
 
-@pytest.mark.parametrize("make_other", [roamlet.channel, lambda: remote.channel(window=2)])
+@pytest.mark.parametrize("make_other", [roamlet.channel, lambda: roamlet.channel(2)])
 def test_what_an_expression_is_about_to_call_of_a_channel_is_called_there(
     context: remote.Context, make_other: Callable[[], Any]
 ) -> None:

@@ -46,7 +46,7 @@ def test_it_goes_from_context_to_context_and_home_with_its_channels(a: remote.Co
         b.allow_moves_to(behind)
         behind.allow_moves_to(roamlet.home, a)
         numbers: roamlet.channel[int] = roamlet.channel()
-        visited: remote.WindowChannel[Any] = remote.channel(window=3)
+        visited: roamlet.channel[Any] = roamlet.channel(3)
         places = [a, b, behind, roamlet.home, roamlet.home, behind, a, a, roamlet.home]
         pids = {a: a.facts.pid, b: b.facts.pid, behind: behind.facts.pid, roamlet.home: os.getpid()}
         going = roamlet.spawn(move_to_functions.goes, (places, numbers, visited))

@@ -375,7 +375,7 @@ def test_many_that_wander_and_are_killed_end_once_each(a: remote.Context, b: rem
     count, chance = 20, random.Random(seed)
     a.allow_moves_to(a, b, roamlet.home)
     b.allow_moves_to(a, b, roamlet.home)
-    said: remote.WindowChannel[Any] = remote.channel(window=1 << 16)
+    said: roamlet.channel[Any] = roamlet.channel(1 << 16)
     wandering: list[Any] = []
     for number in range(count):
         args = ([a, b, roamlet.home], number, said)

@@ -79,8 +79,8 @@ def test_contexts_behind_two_hops_that_are_killed_at_any_moment_lose_nothing(cap
     with remote.local() as outer:
         for run in range(RUNS):
             window = dice.choice([0, 0, 5, 200])
-            jobs = remote.channel(window=window) if window else roamlet.channel()
-            results = remote.channel(window=1000)
+            jobs = roamlet.channel(window) if window else roamlet.channel()
+            results = roamlet.channel(1000)
             feeding = [roamlet.spawn(lambda number=number, jobs=jobs: jobs.send(number)) for number in range(JOBS)]
             with remote.local(via=outer) as hop, remote.local(via=hop) as first, remote.local(via=hop) as second:
                 calls = [context.spawn(work.answer_jobs, (jobs, results)) for context in (first, second)]

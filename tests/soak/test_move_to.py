@@ -51,7 +51,7 @@ def test_contexts_are_killed_while_tasklets_wander(told):
             contexts = (a, b, c)
             for context in contexts:
                 context.allow_moves_to(*contexts, roamlet.home)
-            ended = remote.channel(window=COUNT)
+            ended = roamlet.channel(COUNT)
             places = [*contexts, roamlet.home]
             all_of_them = [
                 roamlet.spawn(move_to_functions.wanders_for, (places, number, STEPS, ended)) for number in range(COUNT)

@@ -9,7 +9,6 @@ Nothing is installed on the target and nothing is written to its disk: a Python 
 from roamlet.remote.base.facts import Facts
 from roamlet.remote.calls.chains import Chain
 from roamlet.remote.calls.spawn import RemoteCall, Stream
-from roamlet.remote.channels.window import WindowChannel, channel
 from roamlet.remote.context import Context, Stats
 from roamlet.remote.errors import (
     AuthenticationFailed,
@@ -120,9 +119,7 @@ __all__ = [
     "UnsafeFork",
     "UnsafeName",
     "VersionConflict",
-    "WindowChannel",
     "buildah",
-    "channel",
     "doas",
     "docker",
     "fork",

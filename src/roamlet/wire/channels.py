@@ -8,17 +8,17 @@ integers are big-endian, values are roamlet.wire.codec's, and channels in them a
 
 up    A  u32 epoch, u64 wanted, u64 taken   values are wanted up to this total, and were taken up to this one
       B  u32 epoch, u64 taken               the epoch is over: what was sent in it and not taken goes back into the channel
-      S  u32 request, value                 send the value; answered by D, in a channel with a window by P or F
+      S  u32 request, value                 send the value; answered by D, in the channel of a stream by P or F
       X  u32 request, failure               the same for an exception: tuple module, type, args or None, text
       W  u32 request                        withdraw a send that has not happened; answered by the D of the send
-      Q  u32 request                        answered by D with tuple balance, closing, closed
+      Q  u32 request                        answered by D with tuple balance, closing, closed, buffer, buffered
       C, O                                  close, open
       R  u32 count                          so many references to it are gone over here; after B when an epoch was open
-down  N  u32 window                         of a channel that has one: precedes its first reference
+down  N  u32 window                         of the channel of a stream: precedes its first reference
       V  u32 epoch, value                   one value of those that were wanted
       E  u32 epoch, failure                 an exception instead, as with X
       Z  u32 epoch                          the channel is closed: what is still wanted will not come
-      P  u32 count                          so many of the values that were sent into a channel with a window were accepted
+      P  u32 count                          so many of the values that were sent into the channel of a stream were taken
       F  u32 count                          so many were not, because it is closed
       D  u32 request, outcome               None: done. str: why not (CLOSED, WITHDRAWN). tuple: what Q asked for
       K                                     the id is that of a CALL: end it at its next use of a channel, or of `check`
@@ -133,9 +133,9 @@ class Channel(object):
     """A channel that lives in the parent. Every operation blocks the thread that makes it, never the others.
 
     receive() is a request: when this context ends first, or the call is killed, it is withdrawn, and what was on its way goes back
-    into the channel. send() returns when the value was received; in a channel with a window, when it is on its way, at most
-    `window` values of this context being so. A loop over the channel has values sent ahead, the more the longer they take;
-    what it has not taken when it ends goes back.
+    into the channel. send() returns when the value was received, or is in the channel's buffer; in the channel of a stream when it
+    is on its way, at most `window` values of this context being so. A loop over the channel has values sent ahead, the more the
+    longer they take; what it has not taken when it ends goes back.
     """
 
     def __init__(self, home, number, window):
@@ -148,7 +148,7 @@ class Channel(object):
         self._ahead = 0  # values that loops want beyond those that threads wait for
         self._values = collections.deque()  # outcomes that came ahead
         self._waiting = collections.deque()  # Waiters
-        self._refused = 0  # values sent into a window, without waiting, to a channel that was closed
+        self._refused = 0  # values sent into a stream, without waiting, whose channel was closed
 
     # ---- receiving
 
@@ -316,7 +316,7 @@ class Channel(object):
 
     @property
     def balance(self):
-        """How many wait at it in the parent: senders count up, receivers down. Costs a round trip, as do the next two."""
+        """How many wait at it in the parent: senders count up, receivers down. Costs a round trip, as do the next ones."""
         return self._state()[0]
 
     @property
@@ -328,6 +328,16 @@ class Channel(object):
     def closed(self):
         """Whether it is closing and nothing waits in it."""
         return self._state()[2]
+
+    @property
+    def buffer(self):
+        """How many values may wait in it without a receiver."""
+        return self._state()[3]
+
+    @property
+    def buffered(self):
+        """How many values do."""
+        return self._state()[4]
 
     def _state(self):
         home = self._home
@@ -414,7 +424,7 @@ class Channels(object):
         self._known = {}  # number -> Known
         self._windows = {}
         self._requests = {}  # number -> (channel, Waiter, size)
-        self._ahead = {}  # number of a channel with a window -> sizes of the values on their way into it
+        self._ahead = {}  # number of a stream's channel -> sizes of the values on their way into it
         self._under_way = 0  # how many these are
         self._bytes = 0
         self._room = []  # Waiters of those who wait for some request to be answered
@@ -520,7 +530,7 @@ class Channels(object):
                 raise self.killed(outcome)
 
     def begin(self, channel, waiter, size):
-        """Return the number of a new request; 0 for a value into a channel with a window, which are counted. With the lock held."""
+        """Return the number of a new request; 0 for a value of a stream, which are counted. With the lock held."""
         self._bytes += size
         if waiter is None:
             self._ahead.setdefault(channel._number, collections.deque()).append(size)

@@ -40,7 +40,11 @@ def die_after(channel, count):
 
 
 def same(first, second):
-    return first is second, first.window
+    return first is second, first.buffer
+
+
+def buffer_of(channel):
+    return channel.buffer, channel.buffered
 
 
 def give(channel):

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from roamlet import _observing as observing
-from roamlet.core import ChannelClosed, TaskletExit
+from roamlet.core import TaskletExit
 from roamlet.remote.base.deadlines import deadline_of, limit
 from roamlet.remote.calls.engine import Calls
 from roamlet.remote.calls.request import Request
-from roamlet.remote.channels.window import WindowChannel
+from roamlet.remote.channels.streams import StreamChannel
 from roamlet.remote.errors import RemoteError
 from roamlet.remote.link.inflight import Answer
 from roamlet.sync import Event
@@ -25,7 +25,6 @@ from roamlet.wire import codec, protocol
 R = TypeVar("R")
 T = TypeVar("T")
 
-STREAM_WINDOW = 1024  # values of a stream that may wait here; and no more than 8 MB of them
 
 _log = logging.getLogger("roamlet.remote")
 
@@ -192,7 +191,7 @@ class Stream(Generic[T], Iterator[T]):
 
     stays_here = "streams stay with the process that reads them: send the values, or a channel"  # see RemoteCall
 
-    def __init__(self, calls: Calls, request: Request, channel: WindowChannel[T]) -> None:
+    def __init__(self, calls: Calls, request: Request, channel: StreamChannel[T]) -> None:
         self._channel = channel
         self._calls = calls
         self._call: RemoteCall[None] | None = None
@@ -211,7 +210,7 @@ class Stream(Generic[T], Iterator[T]):
         if call is None:
             raise StopIteration
         try:
-            return next(self._channel)
+            return self._channel.take()
         except StopIteration:
             pass
         self._call = None
@@ -232,13 +231,7 @@ class Stream(Generic[T], Iterator[T]):
                 channel.close()
 
         self._calls.background(end)
-        while self._channel.balance > 0:  # those who wait for room here
-            try:
-                self._channel.receive()
-            except ChannelClosed:
-                break
-            except Exception as error:
-                _log.debug("dropped out of a stream that was left: %r", error)
+        channel.drop()
 
     def __enter__(self) -> "Stream[T]":
         return self
@@ -253,7 +246,7 @@ class Stream(Generic[T], Iterator[T]):
 def iterate(
     calls: Calls, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None
 ) -> Stream[Any]:
-    channel: WindowChannel[Any] = WindowChannel(STREAM_WINDOW)
+    channel: StreamChannel[Any] = StreamChannel()
     through = ("roamlet.wire.channels", "stream", (channel,))
     return Stream(calls, calls.prepare(function, args, kwargs, through=through), channel)
 

@@ -1,1 +1,1 @@
-"""Channels between processes: those that a context was given, and channels with a window."""
+"""Channels between processes: those that a context was given, and those of streams."""

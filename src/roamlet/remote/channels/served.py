@@ -17,7 +17,8 @@ import roamlet
 from roamlet.core import ChannelClosed, Waiter, select, tasklet, thread_ends
 from roamlet.remote.base.deadlines import EVER
 from roamlet.remote.base.threads import Threads
-from roamlet.remote.channels.window import WindowChannel, requeue
+from roamlet.remote.channels.requeue import requeue
+from roamlet.remote.channels.streams import WINDOW, StreamChannel
 from roamlet.remote.errors import RemoteError
 from roamlet.remote.link.channel_server import ChannelServer
 from roamlet.remote.link.frames import ROOT
@@ -30,13 +31,13 @@ MOST_AHEAD = 1 << 16  # values sent to one context and not taken by it
 BYTES_AHEAD = 1 << 23  # of one channel; a single value may be larger
 NOTHING = object()
 
-Any_channel = roamlet.channel[Any] | WindowChannel[Any]
+Any_channel = roamlet.channel[Any]
 
 
 class Acknowledgements:
-    """Counts of values that came into a channel with a window and were settled, but not acknowledged to the context yet.
+    """Counts of values that came into the channel of a stream and were settled, but not acknowledged to the context yet.
 
-    Values that wait in the channel refer to this, and not to the ServedChannel, which refers to the channel.
+    The channel refers to this, and not to the ServedChannel, which refers to the channel.
     """
 
     def __init__(self, number: int) -> None:
@@ -104,9 +105,9 @@ class Channels:
         # How to stop each send that waits, and its size.
         self._requests: dict[int, tuple[Callable[[], object], int]] = {}
         self._bytes = 0
-        self._under_way = 0  # values that channels with a window have not settled
-        self._newly_accepted: deque[tuple[Acknowledgements, int]] = deque()  # of these, with their sizes
-        self._posted = False  # a job for the newly accepted values
+        self._under_way = 0  # values of streams that were not settled
+        self._newly_taken: deque[tuple[Acknowledgements, list[int]]] = deque()  # of these, their sizes
+        self._posted = False  # a job for the newly taken values
         self._unreported: dict[Acknowledgements, None] = {}
         self._pumps = 0
         self._ended = False
@@ -134,9 +135,9 @@ class Channels:
         with self._lock:
             for number in numbers:
                 served = self._served.get(number)
-                if served is not None and not served.announced and isinstance(served.channel, WindowChannel):
+                if served is not None and not served.announced and isinstance(served.channel, StreamChannel):
                     served.announced = True
-                    self._tell(served, wire.VERB.pack(b"N", served.channel.window))
+                    self._tell(served, wire.VERB.pack(b"N", WINDOW))
 
     def uncount(self, number: int, count: int = 1) -> None:
         """Take off `count` references that the context no longer has. The number ends with the last one."""
@@ -195,7 +196,7 @@ class Channels:
         elif verb == b"Q":
             channel = served.channel
             self._begin(wire.U32.unpack_from(body, 1)[0], int, 0)
-            state = (channel.balance, channel.closing, channel.closed)
+            state = (channel.balance, channel.closing, channel.closed, channel.buffer, channel.buffered)
             tasklet(self._answer)(served, wire.U32.unpack_from(body, 1)[0], state)
         elif body == b"C":
             served.channel.close()
@@ -350,8 +351,8 @@ class Channels:
     def _sent(self, served: ServedChannel, number: int, body: bytes, is_error: bool) -> None:
         value = self._exception(codec.loads(body, start=5)) if is_error else codec.loads(body, self.resolve, start=5)
         channel = served.channel
-        if isinstance(channel, WindowChannel):
-            self._accept(served.acknowledgements, channel, value, len(body), is_error=is_error)
+        if isinstance(channel, StreamChannel):
+            self._streamed(served.acknowledgements, channel, value, len(body), is_error=is_error)
             return
         stop: roamlet.channel[None] = roamlet.channel()
         stop.preference = 0
@@ -392,41 +393,42 @@ class Channels:
             said = wire.WITHDRAWN
         self._answer(served, number, said)
 
-    def _accept(
-        self, acks: Acknowledgements, channel: "WindowChannel[Any]", value: Any, size: int, *, is_error: bool
+    def _streamed(
+        self, acks: Acknowledgements, channel: "StreamChannel[Any]", value: Any, size: int, *, is_error: bool
     ) -> None:
-        """Let a value into a channel with a window, or queue it there, where it stays when its context has ended.
-
-        The context is told of many values at a time: see `report`.
-        """
+        """Let a value into the channel of a stream. The context is told of many that were taken at a time: see `report`."""
         self._refuse_more()
         self._under_way += 1
         self._bytes += size
+        if channel.left:
+            self._settled(acks, size)
+            return
 
-        def accepted() -> None:  # later, in any thread
-            self._newly_accepted.append((acks, size))
+        def taken(sizes: list[int]) -> None:  # later, in the reader's thread
+            self._newly_taken.append((acks, sizes))
             if not self._posted and not self._ended:
                 self._posted = True
-                self._threads.links.post(self._settle_accepted)
+                self._threads.links.post(self._settle_taken)
 
         try:
-            if channel.accept(value, accepted, is_error=is_error, size=size):
-                self._settled(acks, size)
+            channel.put(value, size, is_error=is_error, acknowledge=taken)
         except ChannelClosed:
             acks.refused += 1
-            self._settled(acks, size, accepted=0)
+            self._settled(acks, size, taken=0)
 
-    def _settled(self, acks: Acknowledgements, size: int, accepted: int = 1) -> None:
-        acks.accepted += accepted
+    def _settled(self, acks: Acknowledgements, size: int, taken: int = 1) -> None:
+        acks.accepted += taken
         self._under_way -= 1
         self._bytes -= size
         self._unreported[acks] = None
 
-    def _settle_accepted(self) -> None:
-        """Settle the values that have found room. Runs on the thread for links; blocks while the context reads nothing."""
+    def _settle_taken(self) -> None:
+        """Settle the values that were taken. Runs on the thread for links; blocks while the context reads nothing."""
         self._posted = False
-        while self._newly_accepted:
-            self._settled(*self._newly_accepted.popleft())
+        while self._newly_taken:
+            acks, sizes = self._newly_taken.popleft()
+            for size in sizes:
+                self._settled(acks, size)
         if self._ended:
             return
         try:
@@ -437,13 +439,13 @@ class Channels:
         self.report()
 
     def report(self) -> None:
-        """Send the counts of accepted and refused values that are new. Never blocks."""
+        """Send the counts of taken and refused values that are new. Never blocks."""
         if not self._unreported:
             return
         if self._link.is_full:  # a context that reads no answers gets no more of them
             if not self._posted:
                 self._posted = True
-                self._threads.links.post(self._settle_accepted)
+                self._threads.links.post(self._settle_taken)
             return
         unreported, self._unreported = self._unreported, {}
         for acks in unreported:
@@ -515,12 +517,8 @@ def _kill_if_blocked(worker: "tasklet[...]") -> None:
 def _received(channel: Any_channel, stop: "roamlet.channel[None]") -> tuple[Any, bool]:
     """The next value, and whether it is an exception that was sent; NOTHING when `stop` comes first. Raises _Closed."""
     try:
-        if isinstance(channel, WindowChannel):
-            came, value = channel.receive_unless(stop)
-        else:
-            met, value = select(channel, stop)
-            came = met is channel
-        return (value if came else NOTHING), False
+        met, value = select(channel, stop)
+        return (value if met is channel else NOTHING), False
     except ChannelClosed as error:
         if not channel.closed:
             return error.with_traceback(None), True
@@ -532,4 +530,4 @@ def _received(channel: Any_channel, stop: "roamlet.channel[None]") -> tuple[Any,
 
 
 codec.carry(roamlet.channel)
-codec.carry(WindowChannel)
+codec.carry(StreamChannel)

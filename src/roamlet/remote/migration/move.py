@@ -15,7 +15,7 @@ from roamlet._migration import MigrationDecision
 from roamlet.core import TaskletExit, channel, os_threads, tasklet
 from roamlet.remote import modules
 from roamlet.remote.calls.engine import Calls, ContextBase
-from roamlet.remote.channels.window import WindowChannel
+from roamlet.remote.channels.streams import StreamChannel
 from roamlet.remote.errors import CannotTravel, MoveInDoubt, NotMoved, RemoteError
 from roamlet.remote.migration import requests
 from roamlet.remote.migration.handle import ArrivalHandle, MigrationHandle, ReturnedOutcome, report
@@ -28,7 +28,7 @@ from roamlet.sync._outcome import Outcome
 from roamlet.sync._spawn import Body
 from roamlet.wire import codec
 
-CHANNELS = (channel, WindowChannel)
+CHANNELS = (channel, StreamChannel)
 
 _OF_A_VARIABLE = re.compile(
     r"(?P<ran>.*), but what it returned cannot (travel|be taken): "
