@@ -3,8 +3,6 @@
 In processes of their own: CPython 3.15 crashes where code that was never told of events raises.
 """
 
-import sys
-
 import pytest
 
 from tests.core._scripts import output_of
@@ -46,7 +44,7 @@ def test_a_trace_function_that_is_set_while_tasklets_are_suspended_survives_what
     assert output_of(WATCHED + script).split() == ["handled", "left"] * 2
 
 
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.monitoring is of CPython 3.12")
+@pytest.mark.pythons((3, 12), (3, 99), reason="sys.monitoring is of CPython 3.12")
 def test_a_tool_that_is_set_while_tasklets_are_suspended_is_told_of_what_they_raise():
     script = """
     events, seen = sys.monitoring.events, []

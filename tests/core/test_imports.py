@@ -59,7 +59,7 @@ def test_the_second_tasklet_waits_until_the_first_has_imported_the_module(module
     assert got == ["imported once"] * 3
 
 
-@pytest.mark.skipif(sys.version_info < (3, 15), reason="PEP 810 is of CPython 3.15")
+@pytest.mark.pythons((3, 15), (3, 99), reason="PEP 810 is of CPython 3.15")
 def test_the_second_tasklet_waits_for_a_lazy_import_that_the_first_resolves(modules, gate):
     modules(
         slow=BODY,
@@ -79,7 +79,7 @@ def test_the_second_tasklet_waits_for_a_lazy_import_that_the_first_resolves(modu
     assert type(vars(asking)["slow"]) is type(sys)
 
 
-@pytest.mark.skipif(sys.version_info < (3, 15), reason="PEP 810 is of CPython 3.15")
+@pytest.mark.pythons((3, 15), (3, 99), reason="PEP 810 is of CPython 3.15")
 def test_a_tasklet_that_is_killed_while_it_resolves_a_lazy_import_lets_the_next_one_do_it(modules, gate):
     modules(slow=BODY, asking="lazy import slow\ndef ask(): return slow.value\n")
     asking = importlib.import_module("asking")
@@ -95,7 +95,7 @@ def test_a_tasklet_that_is_killed_while_it_resolves_a_lazy_import_lets_the_next_
     assert got == [2]
 
 
-@pytest.mark.skipif(sys.version_info < (3, 15), reason="PEP 810 is of CPython 3.15")
+@pytest.mark.pythons((3, 15), (3, 99), reason="PEP 810 is of CPython 3.15")
 def test_a_lazy_import_that_needs_itself_is_still_refused(modules, gate):
     modules(
         slow="from the_gate import gate\ngate.receive()\nimport asking\nvalue = asking.ask()\n",

@@ -217,7 +217,7 @@ def test_an_operand_that_is_no_object_is_restored_only_where_there_can_be_one():
             check(nulls, *slots)
 
 
-@pytest.mark.skipif(sys.version_info < (3, 15), reason="loops keep an iterator before CPython 3.15")
+@pytest.mark.pythons((3, 15), (3, 99), reason="loops keep an iterator before CPython 3.15")
 def test_a_loop_is_restored_only_with_an_index_of_what_has_items_by_their_numbers_or_an_iterator():
     def loops(items):
         for item in items:

@@ -7,7 +7,7 @@ import pytest
 
 from roamlet.snapshot import BadSnapshot
 
-pytestmark = pytest.mark.skipif(sys.version_info < (3, 15), reason="PEP 810 is of CPython 3.15")
+pytestmark = pytest.mark.pythons((3, 15), (3, 99), reason="PEP 810 is of CPython 3.15")
 
 SAVES = """
 import sys, roamlet
