@@ -18,7 +18,7 @@ LONGEST_NUMBER = 400  # digits of an int in memory
 MOST_LOCALS = 400
 MOST_ITEMS = 4
 MOST_BASES = 50
-MANY = 100  # functions, from which on it is worth while to find equal names
+MANY = 100  # objects, from which on it is worth while to read them together
 MOST_ENTRIES = 100_000  # of a dictionary
 ENCODINGS = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from roamlet.diagnose.outside.contexts import Contexts, being_made, read_contexts
 from roamlet.diagnose.outside.errors import DAMAGED, CannotRead, Problems, Torn
-from roamlet.diagnose.outside.python import Objects
+from roamlet.diagnose.outside.python import MANY, Objects
 from roamlet.diagnose.outside.referring import MOST_TASKLETS, Look, References, made_for
 from roamlet.diagnose.outside.shapes import Key, Part, Shapes, Suspended, differing
 from roamlet.diagnose.outside.system.columns import MOST, ROWS, Links, Members, Rows
@@ -652,7 +652,9 @@ class Reader:
         raise Torn(f"the scopes of {t:#x} have a loop")
 
     def _types(self, places: list[int]) -> dict[int, int]:
-        """The types of many objects, read at once; {} where one of them cannot be read."""
+        """The types of many objects, read at once; {} for few, and where one of them cannot be read."""
+        if len(places) < MANY:
+            return {}
         try:
             found = self.memory.words([at + self.numbers["object.type"] for at in places])
         except DAMAGED:

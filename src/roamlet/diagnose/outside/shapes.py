@@ -42,10 +42,12 @@ class Shapes:
         self._memory, self._chain, self._frame = memory, chain, frame
         self._members = members  # where code, caller, instruction and owner are in a frame
         self._learnt = 0
+        self._keys: dict[Key, Key] = {}
 
     def learn(self, begin: int, low: int, high: int, there: int, chunk: int) -> tuple[Key, tuple[Part, ...] | None]:
         """The key of a stack that looks like none known; and what others with the same one look like, if that can be told."""
         key, _ = self._chain(begin, low, high, there)
+        key = self._keys.setdefault(key, key)  # equal ones are one object, by which they are told apart
         if self._learnt >= MOST_SHAPES:
             return key, None
         self._learnt += 1
