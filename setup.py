@@ -72,13 +72,14 @@ def extension(
 
 def backend(name: str, macro: str, *, optional: bool) -> Extension:
     flags = []
-    if name == "_sliced" and platform.machine() == "x86_64":
+    if name in ("_native", "_sliced") and platform.machine() == "x86_64":
         flags += ["-mno-red-zone"]  # what lies below the stack pointer is not saved with a slice: switch/x86_64.h
     return extension(f"roamlet.core.{name}", C_DIR, *flags, macros=((macro, "1"),), optional=optional)
 
 
 setup(
     ext_modules=[
+        backend("_native", "ROAMLET_SWITCH_NATIVE", optional=not NATIVE_IS_KNOWN),
         backend("_sliced", "ROAMLET_SWITCH_SLICED", optional=not NATIVE_IS_KNOWN),
         backend("_stacks", "ROAMLET_SWITCH_STACKS", optional=not NATIVE_IS_KNOWN),
         backend("_greenlet", "ROAMLET_SWITCH_GREENLET", optional=False),

@@ -26,7 +26,7 @@ from tests.programs import program, python  # noqa: F401 - fixtures for all fold
 from tests.tracing import strace  # noqa: F401 - a fixture for all folders
 from tools import supervised
 
-BACKENDS = {"sliced", "stacks", "greenlet"}
+BACKENDS = {"native", "sliced", "stacks", "greenlet"}
 
 # With "all", those run too that repeat what others show: tools/test_all.sh and `make test-exhaustive` set it.
 EVERY_TEST = os.environ.get("ROAMLET_TESTS") == "all"

@@ -119,7 +119,8 @@ FORCED = {
     "no-pools": NO_POOLS,
     "tiny-chunks": "CHUNK_SIZES={48,48,48,48,48,48}",
     "every-tick": "BASE_GAP=0 TICKS=1 TICK_NS=0",
-    "frames-seen": "FRAMES_ALWAYS_SEEN",
+    "frames-seen": "FRAMES_ALWAYS_SEEN STACKS_MOST=3",
+    "one-stack": "STACKS_MOST=0",
 }
 
 

@@ -1,4 +1,4 @@
-"""`make test`: the whole suite on the default switching backend, and what must hold on every backend on the others too.
+"""`make test`: the whole suite on the default switching backend, and what must hold on every backend on two others too.
 
 Several processes of pytest share the work, where there are two cores: two more at a time than there are cores, for most tests
 start processes and wait for them. The main run prints as it goes. What those beside it print appears when one has failed;
@@ -28,8 +28,9 @@ from tools.pytest_run import Run, in_words, status_of, summed  # noqa: E402
 # Each test is looked at for exceptions that it has left alive, which takes about a millisecond.
 LEAKS = "--roamlet-leaks"
 
-STACKS = importlib.util.find_spec("roamlet.core._stacks") is not None  # it knows this Python and this machine
-OTHER_BACKENDS = ("greenlet", "stacks") if STACKS else ("greenlet",)
+NATIVE = importlib.util.find_spec("roamlet.core._native") is not None  # it knows this Python and this machine
+# `stacks`, whose way of switching `native` has too, runs in tools/test_all.sh.
+OTHER_BACKENDS = ("greenlet", "native") if NATIVE else ("greenlet",)
 
 # What runs on every backend: the core and what stands directly on its switching.
 ON_EVERY_BACKEND = ["tests/core", "tests/io", "tests/sync", "tests/snapshot"]
@@ -113,8 +114,8 @@ def main(arguments: list[str]) -> int:
         for run in runs:
             run.print_verdicts()
     words = in_words(summed(run.last_line for run in runs), sum(len(run.unstable) for run in runs))
-    if not STACKS:
-        print("stacks backend: does not know this Python or this machine")
+    if not NATIVE:
+        print("native backend: does not know this Python or this machine")
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     took = f"{time.monotonic() - started:.0f}s ({used.ru_utime + used.ru_stime:.0f} s of processors)"
     print(f"{words} in {took}, in {len(runs)} runs")

@@ -21,9 +21,9 @@ if ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then
     echo 'This unpacks Debian packages, which takes apt-get and dpkg-deb' >&2
     exit 1
 fi
-backends=${ROAMLET_AARCH64_BACKENDS:-sliced stacks greenlet}
+backends=${ROAMLET_AARCH64_BACKENDS:-native sliced stacks greenlet}
 case ${1:-} in
-    sliced | stacks | greenlet)
+    native | sliced | stacks | greenlet)
         backends=$1
         shift
         ;;
@@ -90,7 +90,7 @@ prepare() {
     mkdir -p "$root/roamlet"
     cp -r src tests tools bench pyproject.toml setup.py "$root/roamlet/"
     find "$root/roamlet" -name '*.so' -delete
-    for backend in sliced stacks greenlet; do # all of them: some tests choose their own
+    for backend in native sliced stacks greenlet; do # all of them: some tests choose their own
         upper=$(echo "$backend" | tr '[:lower:]' '[:upper:]')
         PATH=$tools/usr/bin:$PATH LD_LIBRARY_PATH=$tools/usr/lib/x86_64-linux-gnu aarch64-linux-gnu-gcc --sysroot="$root" \
             -O3 -std=gnu11 -fPIC -shared -Wall -Wextra -Werror "-DROAMLET_SWITCH_$upper=1" -I"$root/usr/include/python$version" \

@@ -9,7 +9,16 @@ from roamlet import core
 from roamlet.testing import VirtualClock
 
 # About the memory of one backend; the others have none of that.
-collect_ignore = [] if core.backend == "stacks" else ["test_stacks.py"]
+ONE_BACKEND = {"stacks": "test_stacks.py", "native": "test_native.py"}
+collect_ignore = [file for backend, file in ONE_BACKEND.items() if backend != core.backend]
+
+
+@pytest.fixture(autouse=True)
+def several_stacks() -> Iterator[None]:
+    """Tasklets begin on stacks as they do where no test has imported greenlet."""
+    before = core.set_single_stack(False)
+    yield
+    core.set_single_stack(before)
 
 
 @pytest.fixture

@@ -100,7 +100,9 @@ def test_a_collection_with_finalizers_that_switch_goes_well_beside_another_threa
     assert printed == "done"
 
 
-@pytest.mark.backends("sliced", "greenlet", reason="a stack of its own stays where it is: the switch is allowed")
+@pytest.mark.backends(
+    "native", "sliced", "greenlet", reason="a stack of its own stays where it is: the switch is allowed"
+)
 def test_beside_another_thread_too_the_collecting_tasklet_must_not_wait():
     log, channel, stop = [], roamlet.channel(), threading.Event()
     thread = threading.Thread(target=stop.wait)
@@ -340,7 +342,7 @@ def test_a_thread_that_never_used_roamlet_may_use_it_first_inside_a_collection()
     assert in_thread(collects) == ["ran"]
 
 
-@pytest.mark.backends("sliced", "stacks", reason="greenlet refuses every call while the interpreter ends")
+@pytest.mark.backends("native", "sliced", "stacks", reason="greenlet refuses every call while the interpreter ends")
 def test_a_program_ends_with_blocked_tasklets_and_cycles_whose_finalizers_switch():
     printed = output_of("""
         import gc, sys, threading, roamlet

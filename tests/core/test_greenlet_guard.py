@@ -8,6 +8,13 @@ from tests.core._scripts import output_of
 
 greenlet = pytest.importorskip("greenlet")
 
+
+@pytest.fixture(autouse=True)
+def one_stack(several_stacks):
+    """As where greenlet was imported before tasklets begin."""
+    core.set_single_stack(True)
+
+
 REFUSED = "this call would switch tasklets inside a greenlet that roamlet did not make"
 
 

@@ -22,7 +22,7 @@ def test_a_backend_that_does_not_exist_is_refused_by_name(value):
     )
     assert (
         printed
-        == f"ROAMLET_SWITCH={value!r} names no switching backend: use one of sliced, greenlet, stacks, or unset it"
+        == f"ROAMLET_SWITCH={value!r} names no switching backend: use one of native, sliced, greenlet, stacks, or unset it"
     )
 
 
@@ -53,12 +53,12 @@ def test_windows_is_refused_by_name_with_what_to_do_before_anything_is_imported_
 
 
 def test_the_backend_in_use_is_named_and_its_types_do_not_tell_it():
-    assert core.backend in ("sliced", "stacks", "greenlet")
+    assert core.backend in ("native", "sliced", "stacks", "greenlet")
     assert roamlet.tasklet.__module__ == "roamlet" and roamlet.channel.__module__ == "roamlet"
 
 
 def test_the_environment_chooses_the_backend():
-    for name in ("sliced", "stacks", "greenlet"):
+    for name in ("native", "sliced", "stacks", "greenlet"):
         assert output_of("from roamlet import core; print(core.backend)", env={"ROAMLET_SWITCH": name}) == name
 
 

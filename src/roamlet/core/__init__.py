@@ -12,7 +12,7 @@ import os
 import sys
 from types import ModuleType
 
-_BACKENDS = ("sliced", "greenlet", "stacks")
+_BACKENDS = ("native", "sliced", "greenlet", "stacks")
 _CHOSEN_BY_ITSELF = ("sliced", "greenlet")
 
 
@@ -95,6 +95,7 @@ from roamlet.core._core import (  # noqa: E402
     set_deadlock_mode,
     set_error_handler,
     set_schedule_callback,
+    set_single_stack,
     signal_answered,
     sleep,
     started,
@@ -146,6 +147,7 @@ __all__ = [
     "set_deadlock_mode",
     "set_error_handler",
     "set_schedule_callback",
+    "set_single_stack",
     "signal_answered",
     "sleep",
     "started",

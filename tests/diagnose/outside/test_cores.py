@@ -131,7 +131,10 @@ def test_headers_that_contradict_each_other(core):
 
 
 @pytest.mark.backends(
-    "sliced", "greenlet", reason="gcore leaves out what follows a guard page, as regions of C stacks have them"
+    "native",
+    "sliced",
+    "greenlet",
+    reason="gcore leaves out what follows a guard page, as regions of C stacks have them",
 )
 def test_a_core_file_of_gcore(started, tmp_path):
     running = started("kinds", "sleep")

@@ -11,7 +11,7 @@ from roamlet.diagnose.outside import CannotRead, read_process
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are read by way of /proc"),
     pytest.mark.backends(
-        "sliced", "stacks", reason="greenlet's own structs are its own: no frames of suspended tasklets"
+        "native", "sliced", "stacks", reason="greenlet's own structs are its own: no frames of suspended tasklets"
     ),
 ]
 

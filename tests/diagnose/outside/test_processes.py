@@ -26,7 +26,7 @@ from tests.diagnose.outside.conftest import part_of, state_of
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are read by way of /proc")
 frames_seen = pytest.mark.backends(
-    "sliced", "stacks", reason="greenlet's own structs are its own: no frames of suspended tasklets"
+    "native", "sliced", "stacks", reason="greenlet's own structs are its own: no frames of suspended tasklets"
 )
 
 UNDISTURBED = "undisturbed: none of its threads ran meanwhile"

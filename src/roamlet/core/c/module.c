@@ -38,7 +38,11 @@
 #include "run.c"
 #include "trace_session.c"
 #include "snapshot.c"
-#if defined(ROAMLET_SWITCH_SLICED)
+#if defined(ROAMLET_SWITCH_NATIVE)
+#include "switch/slices.c"
+#define BACKEND "native"
+#define MODULE_INIT PyInit__native
+#elif defined(ROAMLET_SWITCH_SLICED)
 #include "switch/sliced.c"
 #define BACKEND "sliced"
 #define MODULE_INIT PyInit__sliced
@@ -280,6 +284,7 @@ static PyMethodDef core_methods[] = {
     {"getcurrentid", core_getcurrentid, METH_NOARGS, getcurrentid_doc},
     {"get_thread_info", (PyCFunction)(void (*)(void))core_get_thread_info, METH_VARARGS | METH_KEYWORDS, get_thread_info_doc},
     {"threads", core_threads, METH_NOARGS, threads_doc},
+    {"set_single_stack", core_set_single_stack, METH_O, set_single_stack_doc},
     {"switch_trap", core_switch_trap, METH_VARARGS, switch_trap_doc},
     {"set_schedule_callback", core_set_schedule_callback, METH_O, set_schedule_callback_doc},
     {"get_schedule_callback", core_get_schedule_callback, METH_NOARGS, get_schedule_callback_doc},

@@ -232,6 +232,8 @@ ModuleLock_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     lock = (ModuleLock *)type->tp_alloc(type, 0);
     if (lock != NULL)
         lock->name = Py_NewRef(name);
+    if (PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "greenlet") == 0)
+        single_stack = true;
     return (PyObject *)lock;
 }
 

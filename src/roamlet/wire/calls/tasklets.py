@@ -15,7 +15,7 @@ from roamlet.wire.link import link
 from roamlet.wire.modules import standin
 
 # Backends that the environment may ask for: the one that comes serves as well.
-_NOT_SENT = ("stacks", "greenlet")
+_NOT_SENT = ("native", "stacks", "greenlet")
 _runner = None
 
 

@@ -6,6 +6,16 @@
 #define C_STACK_MEASURED 0
 #endif
 
+#if !C_STACK_MEASURED
+/* The bounds of a C stack, which CPython does not ask for. */
+typedef struct {
+    char unused;
+} VersionLimits;
+#define version_limits(limits, low, high) ((void)(high))
+#define version_limits_of(limits, tstate) ((void)0)
+#define version_limits_load(limits, tstate) ((void)0)
+#endif
+
 #ifndef CFRAME_IS_TRACED
 /* The thread's tracing has changed, or its tasklet: only 3.11 has to be told. */
 static inline void

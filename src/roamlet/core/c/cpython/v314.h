@@ -90,6 +90,38 @@ version_fresh(VersionFields *fresh, VersionRoot *root, VersionThread *thread, Py
     fresh->executor = NULL;
 }
 
+/* The bounds of a C stack. */
+typedef struct {
+    uintptr_t top, soft, hard;
+} VersionLimits;
+
+/* Those of the stack [low, high). Below `low` nothing needs to be accessible. The margins are CPython's own for a thread's stack. */
+static inline UNUSED void
+version_limits(VersionLimits *limits, const void *low, const void *high)
+{
+    limits->top = (uintptr_t)high;
+    limits->hard = (uintptr_t)low + _PyOS_STACK_MARGIN_BYTES;
+    limits->soft = (uintptr_t)low + 2 * _PyOS_STACK_MARGIN_BYTES;
+}
+
+static inline UNUSED void
+version_limits_of(VersionLimits *limits, PyThreadState *tstate)
+{
+    _PyThreadStateImpl *impl = (_PyThreadStateImpl *)tstate;
+    limits->top = impl->c_stack_top;
+    limits->soft = impl->c_stack_soft_limit;
+    limits->hard = impl->c_stack_hard_limit;
+}
+
+static inline UNUSED __attribute__((always_inline)) void
+version_limits_load(const VersionLimits *limits, PyThreadState *tstate)
+{
+    _PyThreadStateImpl *impl = (_PyThreadStateImpl *)tstate;
+    impl->c_stack_top = limits->top;
+    impl->c_stack_soft_limit = limits->soft;
+    impl->c_stack_hard_limit = limits->hard;
+}
+
 #ifdef ROAMLET_SWITCH_STACKS
 /* After version_fresh: the tasklet will run on the stack [low, high). Below `low` nothing needs to be accessible. The margins are CPython's own for a thread's stack. */
 static inline void
@@ -100,6 +132,9 @@ version_stack_limits(VersionFields *fresh, const void *low, const void *high)
     fresh->soft_limit = (uintptr_t)low + 2 * _PyOS_STACK_MARGIN_BYTES;
 }
 
+#endif
+
+#if defined(ROAMLET_SWITCH_STACKS) || defined(ROAMLET_SWITCH_NATIVE)
 /* Whether the limits lie where this was built to find them. They follow the public part of the thread state, which a
    later patch release may have made longer. */
 static inline bool

@@ -37,14 +37,14 @@ stack_pointer(void)
     return sp;
 }
 
-#ifdef ROAMLET_SWITCH_SLICED
+#ifndef ROAMLET_SWITCH_STACKS
 
 __attribute__((noinline, used, visibility("hidden"))) void roamlet_slice_swap(CStack *from, CStack *to);
 
 /* Save where we are in `from`, let roamlet_slice_swap exchange the slices, go on where `to` stopped.
    The copying runs on a stack below both slices, so that it never overwrites its own frame. */
 static inline __attribute__((always_inline)) void
-stack_jump(CStack *from, CStack *to)
+slices_jump(CStack *from, CStack *to)
 {
     register CStack *leaving __asm__("x0") = from;
     register CStack *entering __asm__("x1") = to;
@@ -71,7 +71,9 @@ stack_jump(CStack *from, CStack *to)
         : STACK_CLOBBERS);
 }
 
-#else
+#endif
+
+#ifndef ROAMLET_SWITCH_SLICED
 
 /* Save where we are in `from`, go on where `to` stopped. */
 static inline __attribute__((always_inline)) void

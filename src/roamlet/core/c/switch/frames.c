@@ -5,7 +5,7 @@
    read nonsense. Whenever code can hold a frame object of a suspended tasklet, the links are bent around the entry
    frames, and bent back before it goes on. */
 
-#ifdef ROAMLET_SWITCH_SLICED
+#ifndef ROAMLET_SWITCH_STACKS
 
 struct Exposure {
     int count, capacity;
@@ -46,7 +46,7 @@ frame_saved_at(CStack *stack, _PyInterpreterFrame *frame)
 
 #endif
 
-#if ENTRY_FRAMES_ON_C_STACK && defined(ROAMLET_SWITCH_SLICED)
+#if ENTRY_FRAMES_ON_C_STACK && !defined(ROAMLET_SWITCH_STACKS)
 
 static void
 exposure_add(Exposure **exposure, _PyInterpreterFrame *frame)
@@ -124,8 +124,8 @@ switch_frame(Tasklet *tasklet)
     int collecting;
 
 #if ENTRY_FRAMES_ON_C_STACK
-#ifdef ROAMLET_SWITCH_SLICED
-    if (sw->exposed == NULL)
+#ifndef ROAMLET_SWITCH_STACKS
+    if (sw->exposed == NULL && sw->stack.length > 0)
         frames_expose(sw, frame);
 #endif
     while (frame != NULL && frame_is_entry(frame_saved_at(&sw->stack, frame)))

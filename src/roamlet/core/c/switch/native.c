@@ -170,7 +170,7 @@ switch_depth(Tasklet *tasklet)
 static _PyInterpreterFrame *
 frame_previous(SwitchState *sw, _PyInterpreterFrame *frame, _PyInterpreterFrame *read, int *bent)
 {
-#if ENTRY_FRAMES_ON_C_STACK && defined(ROAMLET_SWITCH_SLICED)
+#if ENTRY_FRAMES_ON_C_STACK && !defined(ROAMLET_SWITCH_STACKS)
     if (sw->exposed != NULL && *bent < sw->exposed->count && sw->exposed->link[*bent].frame == frame)
         return sw->exposed->link[(*bent)++].previous;
 #else

@@ -33,7 +33,7 @@ slice_reserve(CStack *stack, size_t length)
     return 0;
 }
 
-/* Save the slice of `from`, restore that of `to`. Called by stack_jump on a stack below both; must not touch Python. */
+/* Save the slice of `from`, restore that of `to`. Called by slices_jump on a stack below both; must not touch Python. */
 NOT_SANITIZED void
 roamlet_slice_swap(CStack *from, CStack *to)
 {
@@ -166,7 +166,7 @@ switch_to(Scheduler *scheduler, Tasklet *from, Tasklet *to)
     float_control_read(&from->sw.control);
     stack_load(scheduler, to);
     float_control_change(&from->sw.control, &to->sw.control);
-    stack_jump(&from->sw.stack, &to->sw.stack);
+    slices_jump(&from->sw.stack, &to->sw.stack);
     version_resumed(scheduler->tstate);
 }
 
@@ -189,7 +189,7 @@ stack_entry(void)
     float_control_read(&control);
     stack_load(scheduler, next);
     float_control_change(&control, &next->sw.control);
-    stack_jump(&nowhere, &next->sw.stack);
+    slices_jump(&nowhere, &next->sw.stack);
     Py_UNREACHABLE();
 }
 

@@ -5,15 +5,20 @@
 #ifndef ROAMLET_SWITCH_H
 #define ROAMLET_SWITCH_H
 
-#if defined(ROAMLET_SWITCH_SLICED)
+#if defined(ROAMLET_SWITCH_NATIVE)
+#include "slices.h"
+#elif defined(ROAMLET_SWITCH_SLICED)
 #include "sliced.h"
 #elif defined(ROAMLET_SWITCH_STACKS)
 #include "stacks.h"
 #elif defined(ROAMLET_SWITCH_GREENLET)
 #include "greenlet.h"
 #else
-#error "no switching backend chosen: define ROAMLET_SWITCH_SLICED, ROAMLET_SWITCH_STACKS or ROAMLET_SWITCH_GREENLET"
+#error "no switching backend chosen: define ROAMLET_SWITCH_NATIVE, ROAMLET_SWITCH_SLICED, ROAMLET_SWITCH_STACKS or ROAMLET_SWITCH_GREENLET"
 #endif
+
+/* Whether tasklets that begin from now on all do so on their thread's own C stack, since somebody's greenlets are about. */
+static bool single_stack;
 
 /* Once a process, when the module is imported. -1 with an exception set when this backend cannot serve here. */
 static int switch_module_init(void);

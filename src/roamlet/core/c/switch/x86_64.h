@@ -27,7 +27,7 @@ stack_pointer(void)
     return sp;
 }
 
-#ifdef ROAMLET_SWITCH_SLICED
+#ifndef ROAMLET_SWITCH_STACKS
 
 /* The extension is built with -mno-red-zone, so that no function of ours keeps data below its stack pointer: saving
    those 128 bytes with every slice would cost a tenth of a message. */
@@ -37,7 +37,7 @@ __attribute__((noinline, used, visibility("hidden"))) void roamlet_slice_swap(CS
 /* Save where we are in `from`, let roamlet_slice_swap exchange the slices, go on where `to` stopped.
    The copying runs on a stack below both slices, so that it never overwrites its own frame. */
 static inline __attribute__((always_inline)) void
-stack_jump(CStack *from, CStack *to)
+slices_jump(CStack *from, CStack *to)
 {
     __asm__ volatile(
         "leaq 1f(%%rip), %%rcx\n\t"
@@ -60,7 +60,9 @@ stack_jump(CStack *from, CStack *to)
         : STACK_CLOBBERS);
 }
 
-#else
+#endif
+
+#ifndef ROAMLET_SWITCH_SLICED
 
 /* Save where we are in `from`, go on where `to` stopped. */
 static inline __attribute__((always_inline)) void
