@@ -13,7 +13,6 @@ from time import monotonic
 from types import TracebackType
 from typing import Any
 
-from gunicorn import util
 from gunicorn.sock import ssl_context
 from gunicorn.workers.base_async import AsyncWorker
 
@@ -21,63 +20,12 @@ from roamlet import patch
 from roamlet.core import CancelScope, TaskletExit, getcurrent, schedule, set_error_handler, sleep, tasklet
 from roamlet.io._native import wait_readable
 from roamlet.io._serve import GONE, NO_ROOM, PAUSE_SECONDS
-from roamlet.patch.areas import sockets
 from roamlet.sync import Semaphore
 
 __all__ = ["Worker"]
 
 # Seconds between two signs of life to the arbiter, at most; and what tasklets that were killed have to end.
 _HEARTBEAT, _LAST_SECONDS = 1.0, 1.0
-
-
-# The body that goes in one piece with the response's head, at most: a longer one is not worth a copy.
-_JOINED_BYTES = 1 << 16
-
-
-def _is_head(data: Any) -> bool:
-    """Whether these bytes are the head of a final response: 1xx are not."""
-    return bool(data[-4:] == b"\r\n\r\n" and data[:7] == b"HTTP/1." and data[9:10] != b"1")
-
-
-class _Client(sockets.socket):
-    """An accepted socket. The head of a response waits for the first piece of its body: one call and one packet for both.
-
-    gunicorn hands over a response's head and its body one directly after the other, and the application runs in between only
-    where there is no body yet to be sent (WSGI wants the head to wait then). Calls of the application's own, which may take
-    the socket over, are as those of any socket.
-    """
-
-    __slots__ = ("_head",)
-
-    _head: bytes
-
-    @classmethod
-    def of(cls, accepted: socket.socket) -> "_Client":
-        made = cls(accepted.family, accepted.type, accepted.proto, fileno=accepted.detach())
-        made._head = b""
-        return made
-
-    def sendall(self, data: Any, flags: int = 0, /) -> None:
-        if self._head:
-            if len(data) <= _JOINED_BYTES:
-                data = self._head + data
-                self._head = b""
-            else:
-                self.send_head()
-        elif _is_head(data) and sys._getframe(1).f_code is util.write.__code__:
-            self._head = data
-            return
-        super().sendall(data, flags)
-
-    def sendfile(self, file: Any, offset: int = 0, count: int | None = None) -> int:
-        self.send_head()
-        return super().sendfile(file, offset, count)
-
-    def send_head(self) -> None:
-        """What waits, where no body has come."""
-        head, self._head = self._head, b""
-        if head and self.fileno() >= 0:
-            super().sendall(head)
 
 
 class _Connection:
@@ -298,9 +246,9 @@ class Worker(AsyncWorker):  # type: ignore[misc] # gunicorn has no types
 
     def _accept_one(self, listener: socket.socket) -> tuple[Any, Any] | None:
         try:
-            accepted, addr = listener.accept()
+            accepted = listener.accept()
             self._without_room = False
-            return accepted if self.cfg.is_ssl else _Client.of(accepted), addr
+            return accepted
         except BlockingIOError:  # another worker was faster
             return None
         except OSError as error:
@@ -368,14 +316,7 @@ class Worker(AsyncWorker):  # type: ignore[misc] # gunicorn has no types
         connection.waiting = None
         connection.handled += 1
         try:
-            try:
-                more = super().handle_request(listener_name, req, sock, addr)
-            except StopIteration:
-                if type(sock) is _Client:
-                    sock.send_head()
-                raise
-            if type(sock) is _Client:
-                sock.send_head()
+            more = super().handle_request(listener_name, req, sock, addr)
         except TaskletExit:
             raise StopIteration from None
         finally:
