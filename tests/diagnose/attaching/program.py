@@ -13,7 +13,7 @@ from roamlet import diagnose, io
 
 
 def says(**facts):
-    print(json.dumps({"pid": os.getpid(), **facts}), flush=True)
+    os.write(1, (json.dumps({"pid": os.getpid(), **facts}) + "\n").encode())  # at once: two processes may say something
 
 
 def exchange():

@@ -50,11 +50,15 @@ sanitizer_thread(SanitizedStack *here)
     here->low = low;
 }
 
-/* A stack of a tasklet's own, which was not used since it was forgotten. */
+/* A stack of a tasklet's own, which was not used since it was forgotten; the thread's where `low` is NULL. */
 static inline void
 sanitizer_stack(SanitizedStack *here, char *low, char *high)
 {
     here->kept = NULL;
+    if (low == NULL) {
+        sanitizer_thread(here);
+        return;
+    }
     here->low = low;
     here->size = (size_t)(high - low);
 }

@@ -233,10 +233,7 @@ stack_start(Scheduler *scheduler, Tasklet *tasklet, Stack *home)
     sw->stack.ip = (void *)stack_entry;
     sw->stack.length = 0;
     float_control_read(&sw->control); /* its starter's */
-    if (home->low != NULL)
-        sanitizer_stack(&sw->sanitized, home->low, home->base);
-    else
-        sanitizer_thread(&sw->sanitized);
+    sanitizer_stack(&sw->sanitized, home->low, home->base);
     tasklet->state = TASKLET_STARTED;
 }
 
