@@ -8,6 +8,7 @@ import roamlet_channels_sent as sent
 
 import roamlet
 from roamlet import remote
+from roamlet.remote.calls.spawn import Stream
 from roamlet.remote.channels.requeue import requeue
 from roamlet.remote.channels.streams import ENOUGH, ENOUGH_BYTES, StreamChannel
 from tests.remote import interpreters
@@ -191,7 +192,30 @@ def test_a_stream_that_is_not_read_is_bounded_by_what_a_context_may_have_under_w
         roamlet.sleep(0.001)
     assert stream._channel.buffered == channels._under_way <= 1024
     assert list(stream) == list(range(5000))
-    assert (channels._under_way, channels._bytes) == (0, 0) or not stream._channel.buffered
+    assert (channels._under_way, channels._stream_bytes) == (0, 0) or not stream._channel.buffered
+
+
+def unread(context: remote.Context, blocks: bool) -> Stream[Any]:
+    """A stream that has under way all that it may."""
+    stream = context.iterate(*((sent.blocks, (20, 1 << 20)) if blocks else (sent.count, (0, 5000))))
+    while link_of(context).channels._under_way < (7 if blocks else 900):
+        roamlet.sleep(0.001)
+    return stream
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+def test_a_call_sends_while_a_stream_has_all_under_way_that_it_may(everywhere: remote.Context, blocks: bool) -> None:
+    channel: roamlet.channel[Any] = roamlet.channel(1)
+    with unread(everywhere, blocks):
+        assert everywhere.call(sent.send_all, (channel, [b"x" * 100_000]), timeout=30) == 1
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+def test_a_stream_goes_on_while_another_one_is_not_read(everywhere: remote.Context, blocks: bool) -> None:
+    with unread(everywhere, blocks) as stream, roamlet.timeout(30):
+        assert list(everywhere.iterate(sent.count, (0, 100))) == list(range(100))
+        assert sum(map(len, everywhere.iterate(sent.blocks, (3, 1 << 20)))) == 3 << 20
+        assert sum(1 for _ in stream) == (20 if blocks else 5000)
 
 
 def test_a_stream_whose_function_has_ended_keeps_all_in_order(context: remote.Context) -> None:

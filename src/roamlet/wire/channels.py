@@ -57,7 +57,7 @@ _VERY_LONG = 1e8  # seconds
 FIRST_WINDOW = 2
 LAST_WINDOW = 1024  # values that a loop over a channel may have under way
 MOST_REQUESTS = 1024  # sends of one context that may be unanswered
-MOST_BYTES = 1 << 23  # of them
+MOST_BYTES = 1 << 23  # of them; values of streams that were not taken have limits of their own, which are as large
 MOST_VALUE = (1 << 22) - 64  # bytes of one value that is sent up
 _LARGE = 1 << 15  # bytes that are sent as they are rather than copied into a message
 
@@ -426,7 +426,8 @@ class Channels(object):
         self._requests = {}  # number -> (channel, Waiter, size)
         self._ahead = {}  # number of a stream's channel -> sizes of the values on their way into it
         self._under_way = 0  # how many these are
-        self._bytes = 0
+        self._stream_bytes = 0  # bytes of them
+        self._bytes = 0  # of the requests
         self._room = []  # Waiters of those who wait for some request to be answered
         self._waiters = {}  # number of a call -> the Waiter that it waits for
         self._killed = collections.OrderedDict()  # numbers of calls
@@ -516,9 +517,7 @@ class Channels(object):
         while True:
             with self.lock:
                 self.refuse_if_killed()
-                count = len(self._requests) + self._under_way
-                room = count < MOST_REQUESTS - 64 and (not count or self._bytes + size <= MOST_BYTES)
-                if room and (not channel.window or len(self._ahead.get(channel._number, ())) < channel.window):
+                if self._has_room(channel, size):
                     return
                 waiter = self.waiter()
                 self._room.append(waiter)
@@ -529,13 +528,34 @@ class Channels(object):
             if outcome[0] == "killed":
                 raise self.killed(outcome)
 
+    def _has_room(self, channel, size):
+        """Whether one more request, or value of a stream, may be under way. With the lock held.
+
+        The reader of a stream may wait for a request, or for another stream, and takes no value meanwhile: so requests do not count
+        what streams have under way, and a stream that has nothing under way may send in any case.
+        """
+        if not channel.window:
+            count = len(self._requests)
+            return not count or (count < MOST_REQUESTS - 64 and self._bytes + size <= MOST_BYTES)
+        ahead = len(self._ahead.get(channel._number, ()))
+        if ahead:
+            return (
+                ahead < channel.window
+                and self._under_way < MOST_REQUESTS - 64
+                and self._stream_bytes + size <= MOST_BYTES
+            )
+        return not self._under_way or (
+            self._under_way < MOST_REQUESTS - 16 and self._stream_bytes + size <= 2 * MOST_BYTES
+        )
+
     def begin(self, channel, waiter, size):
         """Return the number of a new request; 0 for a value of a stream, which are counted. With the lock held."""
-        self._bytes += size
         if waiter is None:
             self._ahead.setdefault(channel._number, collections.deque()).append(size)
             self._under_way += 1
+            self._stream_bytes += size
             return 0
+        self._bytes += size
         number = next(self.numbers) & 0xFFFFFFFF
         self._requests[number] = (channel, waiter, size)
         self.waits_for(waiter)
@@ -599,7 +619,7 @@ class Channels(object):
         with self.lock:
             sizes = self._ahead[number]
             for _ in range(count):
-                self._bytes -= sizes.popleft()
+                self._stream_bytes -= sizes.popleft()
             self._under_way -= count
             if not sizes:
                 del self._ahead[number]

@@ -106,6 +106,7 @@ class Channels:
         self._requests: dict[int, tuple[Callable[[], object], int]] = {}
         self._bytes = 0
         self._under_way = 0  # values of streams that were not settled
+        self._stream_bytes = 0  # bytes of them
         self._newly_taken: deque[tuple[Acknowledgements, list[int]]] = deque()  # of these, their sizes
         self._posted = False  # a job for the newly taken values
         self._unreported: dict[Acknowledgements, None] = {}
@@ -336,16 +337,17 @@ class Channels:
     # ---- the context sends
 
     def _begin(self, number: int, stop: Callable[[], object], size: int) -> None:
-        self._refuse_more()
+        self._refuse_more(len(self._requests), self._bytes)
         if number in self._requests:
             raise ValueError("the same request of a channel twice at once")
         self._requests[number] = (stop, size)
         self._bytes += size
 
-    def _refuse_more(self) -> None:
-        if len(self._requests) + self._under_way >= wire.MOST_REQUESTS:
+    @staticmethod
+    def _refuse_more(count: int, size: int, most: int = wire.MOST_BYTES) -> None:
+        if count >= wire.MOST_REQUESTS:
             raise ValueError("more requests of channels at once than a context makes")
-        if self._bytes > wire.MOST_BYTES:
+        if size > most:
             raise ValueError("more bytes at once into channels than a context sends")
 
     def _sent(self, served: ServedChannel, number: int, body: bytes, is_error: bool) -> None:
@@ -397,9 +399,9 @@ class Channels:
         self, acks: Acknowledgements, channel: "StreamChannel[Any]", value: Any, size: int, *, is_error: bool
     ) -> None:
         """Let a value into the channel of a stream. The context is told of many that were taken at a time: see `report`."""
-        self._refuse_more()
+        self._refuse_more(self._under_way, self._stream_bytes, 2 * wire.MOST_BYTES)
         self._under_way += 1
-        self._bytes += size
+        self._stream_bytes += size
         if channel.left:
             self._settled(acks, size)
             return
@@ -419,7 +421,7 @@ class Channels:
     def _settled(self, acks: Acknowledgements, size: int, taken: int = 1) -> None:
         acks.accepted += taken
         self._under_way -= 1
-        self._bytes -= size
+        self._stream_bytes -= size
         self._unreported[acks] = None
 
     def _settle_taken(self) -> None:
