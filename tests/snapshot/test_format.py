@@ -14,6 +14,7 @@ from roamlet import snapshot
 from roamlet.snapshot import _native
 from roamlet.snapshot.image import format
 from roamlet.snapshot.loading import load
+from roamlet.snapshot.saving.saver import Saver
 
 START = format._START.size
 
@@ -215,6 +216,14 @@ def test_an_operand_that_is_no_object_is_restored_only_where_there_can_be_one():
     ):
         with pytest.raises(ValueError, match="something in it has another type"):
             check(nulls, *slots)
+
+
+@pytest.mark.parametrize("contents", [(1 << 40, False, False, [], None), (0, False, False, [], None, 1 << 70, ())])
+def test_a_channel_with_numbers_that_it_cannot_have_is_refused(monkeypatch, contents):
+    monkeypatch.setattr(Saver, "channel_contents", lambda self, item: contents)
+    data = snapshot.dumps(roamlet.channel(1))
+    with pytest.raises(snapshot.BadSnapshot, match="the snapshot cannot be read here"):
+        snapshot.loads(data)
 
 
 @pytest.mark.pythons((3, 15), (3, 99), reason="loops keep an iterator before CPython 3.15")

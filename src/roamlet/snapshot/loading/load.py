@@ -554,7 +554,16 @@ def restore(
     return root
 
 
-_UNREADABLE = pickle.UnpicklingError, EOFError, LookupError, ValueError, TypeError, AttributeError, ImportError
+_UNREADABLE = (
+    pickle.UnpicklingError,
+    EOFError,
+    LookupError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    ImportError,
+    OverflowError,
+)
 
 
 def _read(loader: Loader, paused: bool, wanted: Callable[[Any], None]) -> tuple[Restoring, Any, list[tuple[Any, ...]]]:
