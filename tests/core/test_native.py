@@ -249,3 +249,34 @@ print(log, core.set_single_stack(True))
 """
     )
     assert printed == "['goes on', True] True"
+
+
+def test_tasklets_have_several_stacks_where_greenlet_cannot_be_imported():
+    printed = output_of(
+        """
+import sys
+from importlib.machinery import ModuleSpec
+from roamlet import core
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name == "greenlet":
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Missing())
+core.set_single_stack(False)
+try:
+    import greenlet
+except ModuleNotFoundError:
+    print(core.set_single_stack(False))
+class Found:
+    def find_spec(self, name, path=None, target=None):
+        return ModuleSpec(name, self) if name == "greenlet" else None
+    def create_module(self, spec):
+        return None
+    def exec_module(self, module):
+        pass
+sys.meta_path[0] = Found()
+import greenlet
+print(core.set_single_stack(False))
+"""
+    )
+    assert printed.split() == ["False", "True"]
