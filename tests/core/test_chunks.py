@@ -70,3 +70,24 @@ def test_tasklets_that_run_the_same_function_by_other_callables_start_with_as_mu
         ).split(),
     )
     assert other < plain + 2000  # a chunk of CPython's for each would be 6,400
+
+
+def test_the_slot_of_another_class_is_not_read() -> None:
+    """The class of the callable has that class's descriptor as its attribute `function`, and its objects end before the slot."""
+    printed = output_of(
+        """
+import roamlet
+class Large:
+    __slots__ = (*"abcdefgh", "function")
+class Small:
+    __slots__ = ()
+    function = Large.function
+    def __call__(self):
+        pass
+for _ in range(1000):
+    roamlet.tasklet(Small())()
+roamlet.run()
+print("ended")
+"""
+    )
+    assert printed == "ended"

@@ -39,7 +39,8 @@ chunk_function(PyObject *callable)
         return PyMethod_GET_FUNCTION(callable);
     if (name == NULL && (name = PyUnicode_InternFromString("function")) == NULL)
         PyErr_Clear();
-    else if ((slot = _PyType_Lookup(Py_TYPE(callable), name)) != NULL && Py_IS_TYPE(slot, &PyMemberDescr_Type)) {
+    else if ((slot = _PyType_Lookup(Py_TYPE(callable), name)) != NULL && Py_IS_TYPE(slot, &PyMemberDescr_Type) &&
+             PyObject_TypeCheck(callable, PyDescr_TYPE(slot))) { /* else the slot of some other class, which the object does not have */
         PyMemberDef *member = ((PyMemberDescrObject *)slot)->d_member;
         if (member->type == T_OBJECT_EX)
             kept = *(PyObject **)((char *)callable + member->offset);
