@@ -440,7 +440,23 @@ def test_channels_in_channels_are_dropped_without_deep_recursion():
         outer = roamlet.channel(1)
         outer.send(channel)
         channel = outer
+    gone = weakref.ref(channel)
     del outer, channel
+    assert gone() is None
+
+
+@pytest.mark.parametrize("taken", [0, 1, 5])
+def test_values_keep_their_order_when_the_buffer_gets_more_memory(taken):
+    """Its memory doubles while the oldest value lies anywhere in it, and once more after values were given back."""
+    channel, values = roamlet.channel(1000), list(range(100))
+    for value in values[: taken + 3]:
+        channel.send(value)
+    assert [channel.receive() for _ in range(taken)] == values[:taken]
+    for value in values[taken + 3 :]:
+        channel.send(value)
+    for value in (-1, -2, -3):
+        channel.give_back(value)
+    assert [channel.receive() for _ in range(channel.buffered)] == [-3, -2, -1, *values[taken:]]
 
 
 def test_a_value_is_not_kept_after_it_was_received():
