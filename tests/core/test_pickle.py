@@ -27,6 +27,22 @@ class Labelled(roamlet.channel):
     """Has an attribute of its own."""
 
 
+class Slotted(roamlet.channel):
+    """Has slots, and no __dict__."""
+
+    __slots__ = ("label", "other")
+
+
+class SlottedToo(Slotted):
+    """Has slots of its own and of its base, one of which has no value, and a __dict__."""
+
+    __slots__ = ("__dict__", "third")
+
+
+class SlottedTasklet(roamlet.tasklet):
+    __slots__ = ("name",)
+
+
 @pytest.fixture(params=range(pickle.HIGHEST_PROTOCOL + 1))
 def again(request):
     """Save and load something, with each protocol."""
@@ -69,6 +85,21 @@ def test_attributes_of_a_subclass_come_along_without_its_init(again):
     assert (again(channel).label, type(again(channel))) == ("its label", Labelled)
 
 
+def test_attributes_in_slots_come_along(again):
+    for save in (again, copy.copy, copy.deepcopy):
+        channel = Slotted(2)
+        channel.label, channel.other = "its label", channel.balance
+        loaded = save(channel)
+        assert (type(loaded), loaded.label, loaded.other, loaded.buffer) == (Slotted, "its label", 0, 2)
+        more = SlottedToo()
+        more.label, more.third, more.fourth = "its label", 3, [4]
+        loaded = save(more)
+        assert (loaded.label, loaded.third, loaded.fourth, hasattr(loaded, "other")) == ("its label", 3, [4], False)
+        waiting = SlottedTasklet(function)
+        waiting.name = "its name"
+        assert save(waiting).name == "its name"
+
+
 def test_main_is_refused():
     for save in (pickle.dumps, copy.copy):
         with pytest.raises(TypeError, match=r"it is the main tasklet of its thread|3\.11, 3\.12 and 3\.13"):
@@ -85,7 +116,20 @@ def test_a_channel_is_loaded_with_its_settings(again):
     assert not again(roamlet.channel()).closing
 
 
-@pytest.mark.parametrize("state", [5, (), (1, 2), (None, 5, None, None), (int, (), 5, None), ("5", None, None, None)])
+@pytest.mark.parametrize(
+    "state",
+    [
+        5,
+        (),
+        (1, 2),
+        (-1, False, False, (None, 5)),
+        (int, (), {}, (None, 5)),
+        (-1, False, False, (None, {5: 5})),
+        (None, 5, None, None),
+        (int, (), 5, None),
+        ("5", None, None, None),
+    ],
+)
 def test_another_state_is_refused(state):
     with pytest.raises(TypeError):
         roamlet.tasklet().__setstate__(state)

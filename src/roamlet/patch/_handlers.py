@@ -1,17 +1,32 @@
-"""Waits in a signal handler that runs while all tasklets of its thread wait: no tasklet can be suspended, so they block the thread.
+"""Signal handlers that run while all tasklets of their thread wait: no tasklet can be suspended then.
 
-That is what they do without the patch. Only what no tasklet of the thread has to end is waited for so: time, and children.
+So what they wait for blocks the thread, as it does without the patch. Only what no tasklet of the thread has to end is waited for
+so: time, and children.
 """
 
 import select
+import threading
+from collections.abc import Callable
 from time import monotonic
+from typing import Any
 
 import roamlet.core
-from roamlet.core import getcurrent
+from roamlet.core import getcurrent, os_threads
 from roamlet.io import _native, _originals
 
 # So long the thread sleeps at most until a signal that another thread has received is looked at.
 _LONGEST_SLEEP = 1.0
+
+
+def started_thread(function: Callable[..., object]) -> Any:
+    """The Thread whose first function this is, where such a handler of the main thread starts it; else None.
+
+    Thread.start() would wait until it runs, which this thread's tasklets cannot do before the handler has returned.
+    """
+    thread = getattr(function, "__self__", None)
+    if isinstance(thread, threading.Thread) and os_threads.in_main_thread() and getcurrent().blocked:
+        return thread
+    return None
 
 
 def sleep(seconds: float) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from roamlet.core import getcurrentid, os_threads
+from roamlet.patch import _handlers
 from roamlet.patch.changes import Changes
 from roamlet.patch.functions import stands_for
 from roamlet.sync import Event, local
@@ -61,7 +62,6 @@ class Threads(Protocol):
     def run_plain(self, function: Callable[..., object], args: Any, kwargs: Any, /) -> None: ...
     def at_end(self, function: Callable[[], object], /) -> None: ...
     def refuse_at_exit(self) -> None: ...
-    def started_in_handler(self, function: Callable[..., object], /) -> Any: ...
     def let_start_return(self, thread: Any, ident: int, /) -> None: ...
 
 
@@ -81,7 +81,7 @@ def _starting(threads: Threads) -> Callable[..., Any]:
         threads.refuse_at_exit()
         if not daemon:
             _awaited.add(handle)
-        thread = threads.started_in_handler(function)
+        thread = _handlers.started_thread(function)
         handle.begin(threads.start(run, function, handle))
         if thread is not None:
             threads.let_start_return(thread, handle.ident)

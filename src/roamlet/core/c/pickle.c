@@ -11,30 +11,41 @@ snapshot_reduce(PyObject *object)
     return result;
 }
 
-/* The attributes that a subclass's instance may have, or None. A new reference; NULL with an exception set. */
+/* The attributes that a subclass's instance may have, those in slots too, as object.__getstate__ gives them: None, a dict, or a pair
+   of these. A new reference; NULL with an exception set. */
 static PyObject *
 instance_attributes(PyObject *self)
 {
-    PyObject *attributes = PyObject_GetAttrString(self, "__dict__");
-    if (attributes == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
-        PyErr_Clear();
-        return Py_NewRef(Py_None);
-    }
-    return attributes;
+    return PyObject_CallMethod((PyObject *)&PyBaseObject_Type, "__getstate__", "O", self);
 }
 
 /* Put back what instance_attributes gave (borrowed). -1 with an exception set. */
 static int
 instance_restore(PyObject *self, PyObject *attributes)
 {
-    PyObject *own, *result;
-    if (attributes == Py_None)
-        return 0;
-    own = PyObject_GetAttrString(self, "__dict__");
-    result = own != NULL ? PyObject_CallMethod(own, "update", "O", attributes) : NULL;
-    Py_XDECREF(own);
-    Py_XDECREF(result);
-    return result != NULL ? 0 : -1;
+    PyObject *plain = attributes, *slots = Py_None, *own, *result, *name, *value;
+    Py_ssize_t at = 0;
+    if (PyTuple_Check(attributes) && !PyArg_ParseTuple(attributes, "OO!:__setstate__", &plain, &PyDict_Type, &slots))
+        return -1;
+    if (plain != Py_None) {
+        own = PyObject_GetAttrString(self, "__dict__");
+        result = own != NULL ? PyObject_CallMethod(own, "update", "O", plain) : NULL;
+        Py_XDECREF(own);
+        Py_XDECREF(result);
+        if (result == NULL)
+            return -1;
+    }
+    while (slots != Py_None && PyDict_Next(slots, &at, &name, &value)) {
+        int failed;
+        Py_INCREF(name); /* a setter of the class may change the dict */
+        Py_INCREF(value);
+        failed = PyObject_SetAttr(self, name, value) < 0;
+        Py_DECREF(name);
+        Py_DECREF(value);
+        if (failed)
+            return -1;
+    }
+    return 0;
 }
 
 /* What pickle calls to make an object of `type` without its __init__, with `state` (stolen, NULL after an error) to be set

@@ -13,8 +13,9 @@ from time import monotonic
 from typing import Any
 
 import roamlet.sync
-from roamlet.core import getcurrent, os_threads, outside_atomic, sleep
+from roamlet.core import os_threads, outside_atomic, sleep
 from roamlet.io import _originals
+from roamlet.patch import _handlers
 from roamlet.patch._after_import import after_import
 from roamlet.patch._asking import pauses
 from roamlet.patch.changes import Changes
@@ -54,13 +55,12 @@ def _starting(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def start(function: Callable[..., object], *args: Any, **options: Any) -> Any:
         started = original(function, *args, **options)
-        if os_threads.in_main_thread() and getcurrent().blocked:
-            thread: Any = getattr(function, "__self__", None)
-            if isinstance(thread, threading.Thread):
-                for pause in pauses():
-                    if thread._started.is_set():  # type: ignore[attr-defined]
-                        break
-                    _originals.sleep(pause)
+        thread = _handlers.started_thread(function)
+        if thread is not None:
+            for pause in pauses():
+                if thread._started.is_set():
+                    break
+                _originals.sleep(pause)
         return started
 
     return start

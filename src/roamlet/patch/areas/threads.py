@@ -19,7 +19,7 @@ from typing import Any, cast
 import roamlet.core
 from roamlet.core import TaskletExit, getcurrent, getcurrentid, os_threads, tasklet
 from roamlet.io import _native
-from roamlet.patch import _handlers_in_main, forks
+from roamlet.patch import _handlers, _handlers_in_main, forks
 from roamlet.patch._after_import import after_import
 from roamlet.patch.changes import Changes
 from roamlet.patch.functions import stands_for
@@ -181,7 +181,7 @@ def start_new_thread(
         raise TypeError("optional 3rd arg must be a dictionary")
     refuse_at_exit()
     sys.audit("_thread.start_new_thread", function, args, kwargs)
-    thread = started_in_handler(function)
+    thread = _handlers.started_thread(function)
     if thread is None:
         return start(run_plain, function, args, kwargs or {})
     thread._tstate_lock = lock = Lock()  # until it has run and made its own: it is alive, and can be joined
@@ -194,14 +194,6 @@ def start_new_thread(
 def _run_early(lock: Lock, *args: Any) -> None:
     at_end(lock.release)
     run_plain(*args)
-
-
-def started_in_handler(function: Callable[..., object]) -> Any:
-    """The Thread whose first function this is, where a signal handler starts it while all tasklets wait; else None."""
-    thread = getattr(function, "__self__", None)
-    if isinstance(thread, threading.Thread) and os_threads.in_main_thread() and getcurrent().blocked:
-        return thread
-    return None
 
 
 def let_start_return(thread: Any, ident: int) -> None:
