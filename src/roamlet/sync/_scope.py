@@ -134,12 +134,15 @@ class scope:
 
     def _leave(self, error: BaseException | None) -> BaseException | None:
         """Wait until all have ended. Returns what is to be raised then."""
+        if error is None and self._over() and not self._errors and not self._cut:
+            return None  # most often: nothing was left to wait for
         end = _End(self._limit)
         if error is not None:
             end.add(error)
         with atomic():
-            self._state = "being left"
-            self._look()
+            if self._state != "over":
+                self._state = "being left"
+                self._look()
         while not self._over():
             try:
                 if end.early:
