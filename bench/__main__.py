@@ -21,6 +21,7 @@ from .io import measure as io
 from .libraries import measure as libraries
 from .remote_import import measure as remote_import
 from .seeing import measure as seeing
+from .sleeping import measure as sleeping
 from .snapshot import measure as snapshot
 from .start import measure as start
 from .stream import measure as stream
@@ -37,6 +38,7 @@ PARTS = {
     "call_async": call_async,
     "aio": aio,
     "threads": threads,
+    "sleeping": sleeping,
     "io": io,
     "libraries": libraries,
     "wsgi": wsgi,
@@ -56,7 +58,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "parts",
         nargs="*",
-        metavar="core|import|calls|stream|start|files|call_async|aio|threads|io|libraries|wsgi|snapshot|seeing|gil|server|ansible",
+        metavar="core|import|calls|stream|start|files|call_async|aio|threads|sleeping|io|libraries|wsgi|snapshot|seeing|gil|server|ansible",
         help="what to measure; without any, everything but ansible, which takes root and more than an hour",
     )
     parser.add_argument(

@@ -48,6 +48,8 @@ rename, of
   above what it had before the stream, in a fresh process. Both processes share two cores.
 - **Threads that hand over**: two threads that each wait for the other, on one core in CPU time, on two by the clock. That is
   all waking up; on two cores it depends most on where the kernel puts them, so the median of many turns counts.
+- **What threads sleep on**: a C program without Python, so the floor of a hand-over. A futex with a limit has the kernel set a
+  timer for each wait; a limit nearer than the kernel's next tick has the machine's own timer set too.
 - **Calls to worker threads**: wall time of a function that does nothing, the median turn; each peer with the pool that it brings.
   With a hundred outstanding, most of what is saved is wake-ups: one thread does many short jobs in a row. Calls that block
   for long take a thread each in every peer, and there the ratios shrink to nothing.

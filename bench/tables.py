@@ -11,6 +11,7 @@ from .core import FIGURES, blocked
 from .libraries.measure import ALONE
 from .libraries.measure import FIGURES as LIBRARY_FIGURES
 from .libraries.measure import SIDES as LIBRARY_SIDES
+from .sleeping.measure import KINDS as SLEEPING_KINDS
 from .wsgi.measure import FIGURES as WSGI_FIGURES
 from .wsgi.measure import SIDES as WSGI_SIDES
 
@@ -42,6 +43,8 @@ def tables(run: dict[str, Any]) -> list[Table]:
         made.append(aio_table(run["aio"]))
     if "threads" in run:
         made.append(threads_table(run["threads"]))
+    if "sleeping" in run:
+        made.append(sleeping_table(run["sleeping"]))
     if "io" in run:
         made += io_tables(run["io"])
     if "libraries" in run:
@@ -416,6 +419,18 @@ def threads_table(taken: dict[str, Any]) -> Table:
             theirs, ours = rates[kind]["threading"]["per_s"], rates[kind]["roamlet"]["per_s"]
             row += [number(theirs, 0), number(ours, 0), number(ours / theirs, 2)]
         table.rows.append(row)
+    return table
+
+
+def sleeping_table(taken: dict[str, Any]) -> Table:
+    heads = [""]
+    for cores in taken["ns"]:
+        where = "one core" if cores == "1" else f"{cores} cores"
+        heads += [f"CPU, {where}", f"clock, {where}"]
+    table = Table("Two threads in C that wake each other: ns for there and back", heads)
+    for kind, title in SLEEPING_KINDS.items() if taken["ns"] else ():
+        each = [by_kind[kind] for by_kind in taken["ns"].values()]
+        table.rows.append([title, *(number(one[what], 0) for one in each for what in ("cpu", "wall"))])
     return table
 
 

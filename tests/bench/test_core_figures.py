@@ -10,7 +10,14 @@ from bench.core import FIGURES, blocked
 from bench.core.measure import RUNTIMES, Settings, measure
 from bench.workers import ROOT, Worker
 
-NEEDS = {"roamlet": "roamlet", "greenlet": "greenlet", "gevent": "gevent", "asyncio": "asyncio", "generators": "types"}
+NEEDS = {
+    "roamlet": "roamlet",
+    "greenlet": "greenlet",
+    "gevent": "gevent",
+    "asyncio": "asyncio",
+    "generators": "types",
+    "threading": "threading",
+}
 PEERS = [
     pytest.param(peer, marks=pytest.mark.skipif(find_spec(needed) is None, reason=f"{needed} is not installed"))
     for peer, needed in NEEDS.items()

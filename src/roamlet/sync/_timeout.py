@@ -11,9 +11,8 @@ class _Limit:
 
     __slots__ = ("__weakref__", "_scope", "_seconds")
 
-    def __init__(self, seconds: float | None, *, shield: bool, name: str) -> None:
-        self._scope = CancelScope(seconds, shield=shield, name=name)
-        self._seconds = seconds
+    _scope: CancelScope
+    _seconds: float | None
 
     def reschedule(self, seconds: float | None) -> None:
         """Let the limit be `seconds` (float, >= 0) from now, or none. Too late once it has expired: RuntimeError.
@@ -59,7 +58,8 @@ class timeout(_Limit):
     __slots__ = ()
 
     def __init__(self, seconds: float | None) -> None:
-        super().__init__(seconds, shield=False, name="roamlet.timeout")
+        self._scope = CancelScope(seconds, name="roamlet.timeout")
+        self._seconds = seconds
 
 
 class shield(_Limit):
@@ -72,4 +72,5 @@ class shield(_Limit):
     __slots__ = ()
 
     def __init__(self, timeout: float | None = None) -> None:
-        super().__init__(timeout, shield=True, name="roamlet.shield")
+        self._scope = CancelScope(timeout, shield=True, name="roamlet.shield")
+        self._seconds = timeout

@@ -103,7 +103,14 @@ gil_pays(int64_t now)
     return gil_paying;
 }
 
-/* Wait until a prompt thread goes to sleep. It is told of before it drops the GIL, so that this thread runs by then: one that the kernel wakes
+/* Whether a thread that computes wants the GIL, as far as can be told. With the mutex. */
+static inline bool
+gil_computes(int64_t now)
+{
+    return gil_computed != 0 && now - gil_computed < GIL_AWAKE_NS;
+}
+
+/* Wait until a prompt thread goes to sleep, beside one that computes. It is told of before it drops the GIL, so that this thread runs by then: one that the kernel wakes
    up when the computing thread has got a core before it waits for the rest of that thread's time slice, some milliseconds. With the mutex. */
 static inline void
 gil_be_patient(void)
@@ -137,7 +144,7 @@ gil_ask(PyThreadState *tstate)
             switched = now;
         }
         if (!gil_locked()) {
-            if (gil_computed != 0 && now - gil_computed < GIL_AWAKE_NS && gil_pays(now)) {
+            if (gil_computes(now) && gil_pays(now)) {
                 if (deferred == 0)
                     deferred = now;
                 if (now - deferred < GIL_DEFER_NS) {
@@ -164,8 +171,10 @@ gil_ask(PyThreadState *tstate)
                 gil_wait(&gil->cond, pause);
             } else if (computes)
                 gil_wait(&gil->cond, pause);
-            else
+            else if (gil_computes(now))
                 gil_be_patient();
+            else
+                gil_wait(&gil->cond, (int64_t)gil->interval * 1000); /* no shorter: the kernel takes longer to set a timer than to switch */
         }
         now = monotonic_ns();
     }
@@ -194,13 +203,16 @@ gil_leave(void)
         pthread_cond_signal(&gil_leaving);
         pthread_mutex_unlock(&gil->mutex);
     }
-    gil_set_awake(tstate, 0);
     if (gil_prompt == tstate) {
         debt_ends(&gil_debt, monotonic_ns());
         gil_prompt = NULL;
     }
-#endif
+    PyEval_SaveThread();
+    gil_set_awake(tstate, 0); /* not before: whoever comes meanwhile would take this thread for one that computes */
+    return tstate;
+#else
     return PyEval_SaveThread();
+#endif
 }
 
 /* Take the GIL after a sleep. Does not return when the interpreter has ended meanwhile. Keeps errno. */
