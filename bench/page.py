@@ -56,14 +56,15 @@ rename, of
 - **Event loops in tasklets**: CPU time of the process, in turns with asyncio's loop in a process of its own; the median of the
   ratios of neighbouring turns. An echo is 100 bytes over asyncio's streams, the clients being in another process, each with one
   message under way. `await_` and `wrap` are compared with a task that is made and awaited; the function of `wrap` switches once.
-- **Libraries**: CPU time of the client process for one operation, the same program on each side, 50 tasklets, greenlets or threads at
-  once; the median of the turns. The column "alone" is one thread with nothing patched, one operation after the other: what the library
-  itself, its Python code and the system's calls, takes on every side. Where "Bars" says that urllib3, requests, or requests over TLS
-  were missed, this is why: alone they take 0.7 to 0.95 of gevent's time, so that a patch which costs nothing could
-  not be below that. Of the memory of a request that waits about 28 kB are objects of requests, urllib3 and http.client.
-- **Flask in gunicorn**: requests per second of the worker's CPU time. gunicorn reads the request and calls the application in the same way on
-  each side; that and Flask alone take about 190 us, of 255 with our worker and 275 with gevent's. So a worker which costs
-  nothing would be 1.4 to 1.5 times gevent's.
+- **Libraries**: CPU time of the client process for one operation, the same program on each side, 50 tasklets, greenlets or
+  threads at once; the median of the turns. The column "alone" is one thread with nothing patched, one operation after the
+  other: what the library itself, its Python code and the system's calls, takes on every side. Where "Bars" says that urllib3,
+  requests, or requests over TLS were missed, this is why: alone they take 0.7 to 0.95 of gevent's time, so that a patch which
+  costs nothing could not be below that. Of the memory of a request that waits about 28 kB are objects of requests, urllib3 and
+  http.client.
+- **Flask in gunicorn**: requests per second of the worker's CPU time. gunicorn reads the request and calls the application in
+  the same way on each side; that and Flask alone take about 190 us, of 255 with our worker and 275 with gevent's. So a worker
+  which costs nothing would be 1.4 to 1.5 times gevent's.
 - **Snapshots**: CPU time of the thread, garbage collector off, each side in a process of its own, the best turn. The function
   of the tasklet is plain Python; that of dispatch-py is written as generators with a `yield from` for each call. Its bytes are
   pickles; roamlet's have a header with a digest and the fingerprints of the code besides, which are checked. pyteleport, which
