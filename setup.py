@@ -28,7 +28,7 @@ if sys.platform == "win32":
 if "t" in getattr(sys, "abiflags", ""):
     raise SystemExit(
         "roamlet cannot be built for a free-threaded build of CPython, and would not run on one: use the usual build of the "
-        "same version"
+        "same version. What would have to change is in docs/design/free-threading.md"
     )
 
 # Where roamlet's own switching is known to work. Elsewhere those two backends refuse to compile and greenlet serves.

@@ -48,7 +48,7 @@ CHECKED_WHEN_RUN = (
 )
 PYTHON_SOURCES = [
     name
-    for name in ("src", "apps", "tests", "tools", "bench", "examples", "docs", "setup.py")
+    for name in ("src", "apps", "tests", "tools", "bench", "examples", "prototypes", "docs", "setup.py")
     if (ROOT / name).exists()
 ]
 

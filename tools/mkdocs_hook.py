@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-FILES = r"src|apps|tests|tools|bench|examples|[A-Z]+\.md|pyproject\.toml|Makefile"
+FILES = r"src|apps|tests|tools|bench|examples|prototypes|[A-Z]+\.md|pyproject\.toml|Makefile"
 OUTSIDE = re.compile(rf"\[([^\]]+)\]\((?:\.\./)+(?:{FILES})[^)\s]*\)")
 SECTION = re.compile(r"^- \*\*(?P<title>[^*]+)\*\*:(?P<links>.*?)(?=^- |\Z)", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[(?P<title>[^\]]+)\]\((?P<page>[\w/-]+\.md)\)")

@@ -6,7 +6,7 @@ import pytest
 
 import roamlet
 from roamlet import core
-from tests.core._scripts import output_of
+from tests.core._scripts import ROOT, output_of
 
 
 @pytest.mark.parametrize("value", ["nonsense", "SLICED", " "])
@@ -145,4 +145,19 @@ def test_a_free_threaded_build_is_refused_and_told_what_to_use_instead():
     assert printed.startswith(
         f"roamlet does not run on a free-threaded build of CPython ({sys.executable}), not even with"
     )
-    assert printed.endswith(f"mostly called python{sys.version_info[0]}.{sys.version_info[1]}")
+    assert f"mostly called python{sys.version_info[0]}.{sys.version_info[1]}. What would have" in printed
+    assert printed.endswith("docs/design/free-threading.md of roamlet's sources")
+
+
+def test_a_free_threaded_build_is_refused_at_installation_too():
+    printed = output_of(f"""
+        import runpy
+        import sys
+        sys.abiflags = "t"
+        try:
+            runpy.run_path({str(ROOT / "setup.py")!r})
+        except SystemExit as error:
+            print(error)
+    """)
+    assert "for a free-threaded build" in printed
+    assert (ROOT / printed.split()[-1]).is_file()

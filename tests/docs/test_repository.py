@@ -24,7 +24,7 @@ def test_the_files_that_people_look_for_are_there_and_not_empty(name):
     assert (ROOT / name).read_text(encoding="utf-8").strip()
 
 
-FOLDERS = ("src", "apps", "tests", "tools", "docs", "bench", "examples")
+FOLDERS = ("src", "apps", "tests", "tools", "docs", "bench", "examples", "prototypes")
 TO_BE_WRITTEN = re.compile("NAME|XYZ|^x.py|^_name.py|^__init__.py")
 
 

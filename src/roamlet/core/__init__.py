@@ -27,7 +27,8 @@ def _load_backend() -> ModuleType:
         raise ImportError(
             f"roamlet does not run on a free-threaded build of CPython ({sys.executable}), not even with the GIL switched on: "
             "it keeps locks of objects, and references that it does not count, on the C stack while Python code runs, and "
-            f"cannot find them there once tasklets switch. Use the usual build of the same version, mostly called python{version}"
+            f"cannot find them there once tasklets switch. Use the usual build of the same version, mostly called python{version}. "
+            "What would have to change is in docs/design/free-threading.md of roamlet's sources"
         )
     wanted = os.environ.get("ROAMLET_SWITCH", "")
     if wanted and wanted not in _BACKENDS:

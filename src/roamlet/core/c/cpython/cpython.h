@@ -4,7 +4,7 @@
    Free-threaded builds are refused, the GIL switched on or not. A thread holds locks of objects while it runs Python code for
    them, and from 3.14 on references without a count; it finds both by pointers to its C stack, where another tasklet's data
    stands after a switch. Swapping them too would not do: the next tasklet would wait for a lock of its own thread, and the
-   collector would miss the references. */
+   collector would miss the references. What would do is in docs/design/free-threading.md, with a prototype. */
 #ifndef ROAMLET_CPYTHON_H
 #define ROAMLET_CPYTHON_H
 
