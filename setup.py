@@ -31,7 +31,7 @@ if "t" in getattr(sys, "abiflags", ""):
         "same version. What would have to change is in docs/design/free-threading.md"
     )
 
-# Where roamlet's own switching is known to work. Elsewhere those two backends refuse to compile and greenlet serves.
+# Where roamlet's own switching is known to work. Elsewhere it refuses to compile and greenlet serves.
 NATIVE_IS_KNOWN = (
     sys.platform == "linux"
     and platform.machine() in ("x86_64", "aarch64")
@@ -72,7 +72,7 @@ def extension(
 
 def backend(name: str, macro: str, *, optional: bool) -> Extension:
     flags = []
-    if name in ("_native", "_sliced") and platform.machine() == "x86_64":
+    if name == "_native" and platform.machine() == "x86_64":
         flags += ["-mno-red-zone"]  # what lies below the stack pointer is not saved with a slice: switch/x86_64.h
     return extension(f"roamlet.core.{name}", C_DIR, *flags, macros=((macro, "1"),), optional=optional)
 
@@ -80,8 +80,6 @@ def backend(name: str, macro: str, *, optional: bool) -> Extension:
 setup(
     ext_modules=[
         backend("_native", "ROAMLET_SWITCH_NATIVE", optional=not NATIVE_IS_KNOWN),
-        backend("_sliced", "ROAMLET_SWITCH_SLICED", optional=not NATIVE_IS_KNOWN),
-        backend("_stacks", "ROAMLET_SWITCH_STACKS", optional=not NATIVE_IS_KNOWN),
         backend("_greenlet", "ROAMLET_SWITCH_GREENLET", optional=False),
         extension("roamlet.sync._native", "src/roamlet/sync/c"),
         extension("roamlet.io._native", "src/roamlet/io/c"),

@@ -291,10 +291,11 @@ def ansible(scenario: str, figure: str, peer: str, which: str = "first") -> Call
 
 SENDS, RATIO = "generator.sends", "x"
 BARS = (
-    Bar("core", "message", 4.4, SENDS, core_ratio("message")),
-    Bar("core", "schedule, 10 tasklets", 1.8, SENDS, core_ratio("schedule_10")),
-    Bar("core", "schedule, 1000 tasklets", 2.2, SENDS, core_ratio("schedule_1000")),
-    Bar("core", "create + run + finish", 5.0, SENDS, core_ratio("create")),
+    Bar("core", "message", 2.6, SENDS, core_ratio("message")),
+    Bar("core", "schedule, 10 tasklets", 1.1, SENDS, core_ratio("schedule_10")),
+    Bar("core", "schedule, 1000 tasklets", 1.9, SENDS, core_ratio("schedule_1000")),
+    Bar("core", "ring of 1000, per hop", 2.2, SENDS, core_ratio("ring")),
+    Bar("core", "create + run + finish", 3.5, SENDS, core_ratio("create")),
     Bar("core", "value through a buffer", 1.2, SENDS, core_ratio("buffered")),
     Bar(
         "core",
@@ -304,12 +305,10 @@ BARS = (
         lambda run: run["core"]["times"]["timers"]["roamlet"]["ns"],
     ),
     Bar("core", "to another thread and back, roamlet / SimpleQueue", 2, RATIO, core_peer("across", "threading")),
-    Bar("core", "optional backend: message", 3.2, SENDS, core_ratio("message", "roamlet on stacks")),
-    Bar("core", "optional backend: schedule, 10 tasklets", 1.0, SENDS, core_ratio("schedule_10", "roamlet on stacks")),
-    Bar("core", "blocked, shallow", 2.6, "kB", blocked(1)),
-    Bar("core", "blocked, ten frames deep", 4.0, "kB", blocked(10)),
+    Bar("core", "blocked, shallow", 2.4, "kB", blocked(1)),
+    Bar("core", "blocked, ten frames deep", 3.0, "kB", blocked(10)),
     Bar("core", "atomic, roamlet / RLock", 0.7, RATIO, core_peer("exclusive", "threading")),
-    Bar("core", "a million blocked", 3.0, "GB", lambda run: million(run, "bytes") / 1e9),
+    Bar("core", "a million blocked", 2.5, "GB", lambda run: million(run, "bytes") / 1e9),
     Bar("core", "a million made and ended", 3.0, "s", lambda run: million(run, "seconds")),
     Bar("core", "message, roamlet / gevent", 0.05, RATIO, core_peer("message", "gevent")),
     Bar("core", "hand-over by semaphores, roamlet / gevent", 1 / 15, RATIO, core_peer("semaphore", "gevent")),

@@ -72,7 +72,7 @@ def core_tables(core: dict[str, Any]) -> list[Table]:
         f"Core: ns of CPU per operation; one generator.send takes {number(core['unit_ns'])}",
         ["", *names],
         notes=[
-            "roamlet on stacks is the optional backend (ROAMLET_SWITCH=stacks), roamlet on greenlet the fallback.",
+            "roamlet is on its native backend; roamlet on greenlet is the fallback.",
             "greenlet and generators have neither scheduler nor channel: they are floors, not competitors.",
             "asyncio's message goes through Queue(1), the nearest thing that it has; gevent's through its Channel.",
         ],

@@ -26,13 +26,13 @@ from tests.programs import program, python  # noqa: F401 - fixtures for all fold
 from tests.tracing import strace  # noqa: F401 - a fixture for all folders
 from tools import supervised
 
-BACKENDS = {"native", "sliced", "stacks", "greenlet"}
+BACKENDS = {"native", "greenlet"}
 
 # With "all", those run too that repeat what others show: tools/test_all.sh and `make test-exhaustive` set it.
 EVERY_TEST = os.environ.get("ROAMLET_TESTS") == "all"
 
 # The one that is loaded where ROAMLET_SWITCH names none.
-USUAL = "sliced" if importlib.util.find_spec("roamlet.core._sliced") else "greenlet"
+USUAL = "native" if importlib.util.find_spec("roamlet.core._native") else "greenlet"
 
 DID_NOT_PASS = pytest.StashKey[bool]()
 EXISTED_BEFORE = pytest.StashKey[Inventory]()

@@ -77,7 +77,7 @@ def types() -> Iterator[Command]:
 
 def stubs() -> Iterator[Command]:
     """The stubs of the C core say what is there, and nothing else."""
-    for backend in ("native", "sliced", "stacks", "greenlet"):
+    for backend in ("native", "greenlet"):
         modules = (f"roamlet.core._{backend}", "roamlet.core._core", *NATIVE_MODULES)
         words, environment = module("mypy.stubtest", *modules, "--concise", *STUBTEST)
         yield words, {**environment, "ROAMLET_SWITCH": backend, "MYPYPATH": "src"}
@@ -125,12 +125,7 @@ def c_warnings() -> Iterator[Command]:
 def c_tidy() -> Iterator[Command]:
     """clang-tidy, where it is installed; .clang-tidy says what it looks for."""
     if shutil.which("clang-tidy"):
-        for macro in (
-            "ROAMLET_SWITCH_NATIVE",
-            "ROAMLET_SWITCH_SLICED",
-            "ROAMLET_SWITCH_STACKS",
-            "ROAMLET_SWITCH_GREENLET",
-        ):
+        for macro in ("ROAMLET_SWITCH_NATIVE", "ROAMLET_SWITCH_GREENLET"):
             yield command(
                 *("clang-tidy", "--quiet", str(C_FOLDER / "module.c"), "--"),
                 *(f"-D{macro}=1", "-std=gnu11", f"-I{C_FOLDER}", f"-isystem{sysconfig.get_path('include')}"),

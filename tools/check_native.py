@@ -36,7 +36,7 @@ WORK = ROOT / "build/native"
 LOGS = WORK / "logs"
 TESTS = ["tests/core", "tests/io", "tests/sync", "tests/snapshot"]
 
-# Where CPython's sources come from: the newest version that every native backend knows.
+# Where CPython's sources come from: the newest version that the native backend knows and Debian has.
 SOURCE_SUITE = "trixie"
 SOURCE_PACKAGE = "python3.13"
 
@@ -47,21 +47,17 @@ BUILD_PACKAGES = ["gcc", "g++", "make", "libc6-dev", "libffi-dev", "zlib1g-dev",
 NOT_UNDER_ASAN = [
     # Its frames in C are several times as large: deep recursion overflows the stack that CPython takes for granted.
     "tests/core/test_deep_recursion.py",
-    "tests/core/test_stacks.py::test_a_stack_that_was_deep_does_not_keep_its_pages",
+    "tests/core/test_native.py::test_a_stack_that_was_deep_does_not_keep_its_pages",
     # It keeps what was freed for a while, to see who still uses it, and notes on all that there is: resident memory grows.
     "tests/core/test_leaks.py::test_resident_memory_does_not_grow",
     "tests/core/test_leaks.py::test_stacks_and_chunks_of_many_tasklets_are_given_back",
     "tests/core/test_preempt.py::test_functions_that_ran_and_were_interrupted_give_their_memory_back",
     "tests/core/test_slices.py::test_functions_that_ran_were_preempted_and_dropped_give_their_memory_back",
-    "tests/core/test_stacks.py::test_many_stacks_are_few_mappings_and_little_memory",
+    "tests/core/test_native.py::test_many_tasklets_are_few_mappings_and_little_memory",
     "tests/snapshot/test_leaks.py",
     # It needs address space itself, and ends the process when it gets none; so it does for the signal of a guard.
-    "tests/core/test_stacks.py::test_without_address_space_a_tasklet_raises_memory_error_and_the_others_go_on",
-    "tests/core/test_stacks.py::test_what_runs_over_the_end_of_a_stack_meets_a_guard",
-    # On stacks greenlet itself goes on where a tasklet stood or stands, without a word: the sanitizer warns that it is lost.
-    "tests/core/test_greenlet_guard.py::test_a_greenlet_left_suspended_in_a_dead_tasklet_does_no_harm",
-    "tests/core/test_greenlet_guard.py::test_a_greenlet_that_ends_after_its_tasklet_disturbs_no_other",
-    "tests/core/test_stacks.py::test_a_stack_that_waited_for_a_greenlet_is_used_again",
+    "tests/core/test_native.py::test_without_address_space_tasklets_share_what_there_is",
+    "tests/core/test_native.py::test_what_runs_over_the_end_of_a_stack_meets_a_guard",
     # CPython 3.13 itself reads the freed thread state of a daemon thread that is still there after the exit.
     "tests/core/test_threads.py::test_daemon_threads_with_tasklets_do_not_disturb_the_exit",
     "tests/core/test_slices.py::test_a_daemon_thread_in_slices_does_not_disturb_the_exit",
@@ -114,7 +110,7 @@ POLLED_LESS = [
 
 ASAN_FLAGS = "-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g"
 
-NO_POOLS = "TASKLET_POOL=0 CHUNK_POOL=0 LARGE_POOL=0 GREENLET_POOL=1 WARM_STACKS=0 SLICE_NEVER_KEPT"
+NO_POOLS = "TASKLET_POOL=0 CHUNK_POOL=0 LARGE_POOL=0 GREENLET_POOL=1 SLICE_NEVER_KEPT"
 FORCED = {
     "no-pools": NO_POOLS,
     "tiny-chunks": "CHUNK_SIZES={48,48,48,48,48,48}",
@@ -122,6 +118,17 @@ FORCED = {
     "frames-seen": "FRAMES_ALWAYS_SEEN STACKS_MOST=3",
     "one-stack": "STACKS_MOST=0",
 }
+
+# Tests of how much memory and address space the usual number of stacks takes: with another number they measure that one.
+USUAL_STACKS = [
+    f"tests/core/test_native.py::{test}"
+    for test in (
+        "test_what_no_tasklet_uses_goes_back_with_trim",
+        "test_a_thread_that_ends_gives_back_its_stacks",
+        "test_a_stack_that_was_deep_does_not_keep_its_pages",
+        "test_a_tasklet_has_as_much_stack_as_a_thread_with_more_than_usual",
+    )
+]
 
 
 class CannotRunError(Exception):
@@ -387,7 +394,8 @@ def forced() -> Iterator[Job]:
     python = Path(sys.executable)
     for name, defines in FORCED.items():
         library = build(python, name, defines=defines)
-        words = ["tests/core", *without(POLLED_LESS if "TICK" in defines else [])]
+        left_out = (POLLED_LESS if "TICK" in defines else []) + (USUAL_STACKS if "STACKS_MOST" in defines else [])
+        words = ["tests/core", *without(left_out)]
         for backend in backends(library):
             yield pytest(python, library, f"forced-{name}", backend, *words, PYTHONMALLOC="debug")
 

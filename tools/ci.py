@@ -48,8 +48,8 @@ class Job:
     environment: dict[str, str] = field(default_factory=dict)
 
 
-def on_pythons(*others: str, backends: str) -> Job:
-    """The core's tests on this machine's Pythons but these, on these backends: each has its turn on one of them at least."""
+def on_pythons(*others: str) -> Job:
+    """The core's tests on this machine's Pythons but these."""
     return Job(
         f"make test-all: core, io, sync and threads, without {', '.join(others)}",
         ("make", "test-all"),
@@ -57,13 +57,12 @@ def on_pythons(*others: str, backends: str) -> Job:
         {
             "FOLDERS": "tests/core tests/io tests/sync tests/threads",
             "ROAMLET_TESTS": "telling",
-            "BACKENDS": backends,
             "WITHOUT": " ".join(others),
         },
     )
 
 
-# The fresh Debian's own Python is 3.11, which `make test` runs there on all backends but `stacks`. C asserts are on in the others.
+# The fresh Debian's own Python is 3.11, which `make test` runs there on both backends. C asserts are on in the others.
 JOBS = {
     "room": Job(
         "make demo and make test in a fresh Debian",
@@ -74,8 +73,8 @@ JOBS = {
     "lab": Job("make test-lab", ("make", "test-lab"), r" files at once$|^FAILED|^UNSTABLE|^E  "),
     "ansible": Job("make test-ansible", ("make", "test-ansible"), r" in [\d.]+s|^FAILED|^UNSTABLE|^E  "),
     "check": Job("make check", ("make", "check"), r"FAILED|^make check failed"),
-    "odd": on_pythons("3.11", "3.12", "3.14", backends="native sliced greenlet"),
-    "even": on_pythons("3.11", "3.13", "3.15", backends="sliced stacks greenlet"),
+    "odd": on_pythons("3.11", "3.12", "3.14"),
+    "even": on_pythons("3.11", "3.13", "3.15"),
 }
 
 # Those of a lane run one after the other; both take about as long. Those of the second work on .venv, none of the first does.

@@ -1,4 +1,4 @@
-"""`make test`: the whole suite on the default switching backend, and what must hold on every backend on two others too.
+"""`make test`: the whole suite on the default switching backend, and what must hold on every backend on both.
 
 Several processes of pytest share the work, where there are two cores: two more at a time than there are cores, for most tests
 start processes and wait for them. The main run prints as it goes. What those beside it print appears when one has failed;
@@ -29,8 +29,7 @@ from tools.pytest_run import Run, in_words, status_of, summed  # noqa: E402
 LEAKS = "--roamlet-leaks"
 
 NATIVE = importlib.util.find_spec("roamlet.core._native") is not None  # it knows this Python and this machine
-# `stacks`, whose way of switching `native` has too, runs in tools/test_all.sh.
-OTHER_BACKENDS = ("greenlet", "native") if NATIVE else ("greenlet",)
+BACKENDS = ("native", "greenlet") if NATIVE else ("greenlet",)
 
 # What runs on every backend: the core and what stands directly on its switching.
 ON_EVERY_BACKEND = ["tests/core", "tests/io", "tests/sync", "tests/snapshot"]
@@ -66,9 +65,8 @@ def other_runs(caches: Path, arguments: list[str]) -> list[Run]:
         of("contexts", CONTEXTS, without=MODULES),
         of("commands", COMMANDS),
         of("apps", APPS),
-        of("default backend", ON_EVERY_BACKEND),
+        *(of(f"{one} backend", ON_EVERY_BACKEND, {"ROAMLET_SWITCH": one}) for one in BACKENDS),
         of("modules and transports", MODULES),
-        *(of(f"{one} backend", ON_EVERY_BACKEND, {"ROAMLET_SWITCH": one}) for one in reversed(OTHER_BACKENDS)),
         of("servers", SERVERS),
         # What waits there for a process waits for its pipes, as other tests do: the usual poller is enough.
         of("poll(2) in place of epoll", ["tests/io"], {"ROAMLET_POLLER": "poll"}, [CPYTHONS_SUBPROCESS]),

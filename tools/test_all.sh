@@ -8,7 +8,7 @@
 #   PYTHON=/path/to/python3.14 tools/test_all.sh   with this one alone
 #   ROAMLET_TESTS=telling tools/test_all.sh        without the tests that repeat what others show, as make test runs them
 #   WITHOUT='3.11' tools/test_all.sh               with every version but these
-#   BACKENDS='sliced greenlet' tools/test_all.sh   on these backends alone
+#   BACKENDS=greenlet tools/test_all.sh            on this backend alone
 set -u
 ROAMLET_TESTS=${ROAMLET_TESTS:-all}
 export ROAMLET_TESTS
@@ -68,7 +68,7 @@ Python $version: does not build"
         status=1
         continue
     fi
-    for backend in ${BACKENDS:-native sliced stacks greenlet}; do
+    for backend in ${BACKENDS:-native greenlet}; do
         if ! "$venv/bin/python" -c "import roamlet.core._$backend" 2>/dev/null; then
             report="$report
 Python $version, $backend: not for this Python or this machine"
@@ -76,7 +76,7 @@ Python $version, $backend: not for this Python or this machine"
         fi
         folders=$FOLDERS
         # The remote tests, and those of threads, do not depend on how tasklets switch: once is enough.
-        if [ "$backend" != sliced ]; then folders=$(echo "$FOLDERS" | sed "s#tests/remote##; s#tests/threads##"); fi
+        if [ "$backend" != native ]; then folders=$(echo "$FOLDERS" | sed "s#tests/remote##; s#tests/threads##"); fi
         # shellcheck disable=SC2086,SC2116 # nothing but spaces is nothing
         if [ -z "$(echo $folders)" ]; then continue; fi
         # shellcheck disable=SC2086 # words

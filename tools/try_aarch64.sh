@@ -4,7 +4,7 @@
 # does not let users have namespaces of their own with an emulator in them (before Linux 6.7).
 #
 #   tools/try_aarch64.sh                     all backends
-#   tools/try_aarch64.sh stacks -k recursion     this one; further words go to pytest
+#   tools/try_aarch64.sh native -k recursion     this one; further words go to pytest
 #   SUITE=trixie tools/try_aarch64.sh        with another release's Python
 #
 # Nothing is installed: compiler, emulator and the arm64 system are unpacked into build/aarch64, which may be deleted at any
@@ -21,9 +21,9 @@ if ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then
     echo 'This unpacks Debian packages, which takes apt-get and dpkg-deb' >&2
     exit 1
 fi
-backends=${ROAMLET_AARCH64_BACKENDS:-native sliced stacks greenlet}
+backends=${ROAMLET_AARCH64_BACKENDS:-native greenlet}
 case ${1:-} in
-    native | sliced | stacks | greenlet)
+    native | greenlet)
         backends=$1
         shift
         ;;
@@ -90,7 +90,7 @@ prepare() {
     mkdir -p "$root/roamlet"
     cp -r src tests tools bench pyproject.toml setup.py "$root/roamlet/"
     find "$root/roamlet" -name '*.so' -delete
-    for backend in native sliced stacks greenlet; do # all of them: some tests choose their own
+    for backend in native greenlet; do # both: some tests choose their own
         upper=$(echo "$backend" | tr '[:lower:]' '[:upper:]')
         PATH=$tools/usr/bin:$PATH LD_LIBRARY_PATH=$tools/usr/lib/x86_64-linux-gnu aarch64-linux-gnu-gcc --sysroot="$root" \
             -O3 -std=gnu11 -fPIC -shared -Wall -Wextra -Werror "-DROAMLET_SWITCH_$upper=1" -I"$root/usr/include/python$version" \
@@ -147,17 +147,10 @@ for backend in $backends; do
 greenlet: not run, there is no wheel of greenlet for this"
         continue
     fi
-    # The emulator puts the main thread's C stack below all others, not above. greenlet, which would resume there what a tasklet
-    # has left, takes all that lies between for its own. And it keeps books on address space, which show as resident memory.
-    skipped=
-    if [ "$backend" = stacks ]; then
-        skipped='not greenlet_left_suspended and not greenlet_that_ends_after_its_tasklet'
-        skipped="$skipped and not stacks_and_chunks_of_many_tasklets"
-    fi
     # Emulated, everything takes ten times as long, and longer on a busy machine.
     env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 PYTHONPATH=/roamlet/src:/packages \
         PYTHONDONTWRITEBYTECODE=1 ROAMLET_SWITCH="$backend" chroot "$root" sh -c 'cd /roamlet && exec python3 -m pytest --color=no \
-        -q -p no:cacheprovider -o timeout=600 -o faulthandler_timeout=900 tests/core "$@"' sh -k "$skipped" "$@" \
+        -q -p no:cacheprovider -o timeout=600 -o faulthandler_timeout=900 tests/core "$@"' sh "$@" \
         >"$cache/$backend.log" 2>&1 || status=1
     cat "$cache/$backend.log"
     report="$report

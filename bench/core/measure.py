@@ -25,8 +25,7 @@ class Runtime:
 
 
 RUNTIMES = (
-    Runtime("roamlet", "roamlet", {"ROAMLET_SWITCH": "sliced"}),
-    Runtime("roamlet on stacks", "roamlet", {"ROAMLET_SWITCH": "stacks"}),
+    Runtime("roamlet", "roamlet", {"ROAMLET_SWITCH": "native"}),
     Runtime("roamlet on greenlet", "roamlet", {"ROAMLET_SWITCH": "greenlet"}),
     Runtime("greenlet", "greenlet", {}),
     Runtime("gevent", "gevent", {}),
@@ -153,7 +152,7 @@ def a_million(
     """Seconds of CPU and resident bytes for `many` members that block and end: {runtime: {"seconds", "bytes"}}."""
     taken: dict[str, dict[str, float]] = {}
     for runtime in present:
-        if runtime.peer in million.PEERS and runtime.environment.get("ROAMLET_SWITCH") in (None, "sliced"):
+        if runtime.peer in million.PEERS and runtime.environment.get("ROAMLET_SWITCH") in (None, "native"):
             say(f"core: {settings.many:,} at once, {runtime.title}")
             found = child(runtime, "bench.core.million", settings.many)
             if isinstance(found, str):

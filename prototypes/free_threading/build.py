@@ -17,7 +17,7 @@ def build(words: list[str]) -> Path:
     include = Path(sysconfig.get_path("include"))
     module = HERE / f"pinned{sysconfig.get_config_var('EXT_SUFFIX')}"
     compiler = str(sysconfig.get_config_var("CC")).split()
-    flags = ["-O2", "-g", "-std=gnu11", "-fPIC", "-shared", "-DNDEBUG", "-DROAMLET_SWITCH_STACKS=1"]
+    flags = ["-O2", "-g", "-std=gnu11", "-fPIC", "-shared", "-DNDEBUG"]
     warnings = [
         "-Wall",
         "-Wextra",

@@ -7,7 +7,7 @@
    No thread holds two of these locks, and none calls Python code while it holds one. So the world is never stopped in the middle of a change,
    and the collector takes no lock.
 
-   How a C stack and CPython's thread state are swapped is roamlet's own: cpython/ and switch/ of the core. */
+   How a C stack and CPython's thread state are swapped is roamlet's own: cpython/ and switch/ of the core. Each tasklet has a C stack to itself, by stacks.h and regions.c. */
 #ifndef PINNED_H
 #define PINNED_H
 
@@ -38,7 +38,7 @@ typedef struct Tasklet Tasklet;
 typedef struct Channel Channel;
 typedef struct Scheduler Scheduler;
 
-#include "switch/stacks.h"
+#include "stacks.h"
 
 /* ThreadSanitizer is told which stack runs: a "fiber" for each tasklet. */
 #ifdef __SANITIZE_THREAD__
@@ -114,6 +114,6 @@ static PyObject *TaskletExit;
 /* The scheduler of this thread; NULL before its first use. */
 static __thread Scheduler *this_scheduler __attribute__((tls_model("initial-exec")));
 
-#include "switch/regions.c"
+#include "regions.c"
 
 #endif

@@ -240,6 +240,7 @@ scheduler_create(void)
     main->scheduler = scheduler;
     main->state = TASKLET_STARTED;
     main->fiber = fiber_here();
+    version_limits_of(&main->sw.limits, PyThreadState_Get());
     scheduler->tstate = tstate;
     scheduler->main = scheduler->current = main;
     PyObject_GC_Track(main);

@@ -66,7 +66,7 @@ stack_start(Scheduler *scheduler, Tasklet *tasklet)
     sw->memory = stack;
     sw->chunk = &stack->chunk;
     version_fresh(&sw->fields.version, &sw->root, &scheduler->sw.version, scheduler->tstate);
-    version_stack_limits(&sw->fields.version, stack_low(&scheduler->sw, stack) + GUARD_BYTES, stack);
+    version_limits(&sw->limits, stack_low(&scheduler->sw, stack) + GUARD_BYTES, stack);
     fields_fresh(&sw->fields, &sw->exc_base, sw->chunk, NULL);
     tasklet->critical_section = 0;
     tasklet->c_stack_refs = NULL;
@@ -106,6 +106,7 @@ switch_to(Scheduler *scheduler, Tasklet *from, Tasklet *to)
     /* The collector looks at `current` and at the thread state. The world cannot be stopped between these. */
     scheduler->current = to;
     fields_load(&to->sw.fields, tstate);
+    version_limits_load(&to->sw.limits, tstate);
     sections_enter(to, tstate);
     float_control_change(&from->sw.control, &to->sw.control);
     fiber_switch(to->fiber);
@@ -140,6 +141,7 @@ stack_entry(void)
         stack_start(scheduler, next);
     scheduler->current = next;
     fields_load(&next->sw.fields, scheduler->tstate);
+    version_limits_load(&next->sw.limits, scheduler->tstate);
     sections_enter(next, scheduler->tstate);
     float_control_change(&control, &next->sw.control);
     fiber_switch(next->fiber);

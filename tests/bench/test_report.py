@@ -30,7 +30,7 @@ REMOTE_AND_CORE = ("core", "import", "calls", "stream", "start", "snapshot")  # 
 
 
 def a_run() -> dict[str, Any]:
-    message = {"roamlet": timed(80.0), "roamlet on stacks": timed(66.0), "gevent": timed(2700.0)}
+    message = {"roamlet": timed(50.0), "roamlet on greenlet": timed(660.0), "gevent": timed(2700.0)}
     figures = {"message": message, "create": {"roamlet": timed(200.0)}}
     warm = {
         "roamlet": {"0 ms": imported(0.4, 1), "200 ms": imported(0.6, 1)},
@@ -118,16 +118,14 @@ def verdict(run: dict[str, Any], title: str) -> Any:
 
 def test_a_figure_within_its_bar_is_met_and_one_beyond_it_is_missed() -> None:
     run = a_run()
-    assert (verdict(run, "message")["value"], verdict(run, "message")["met"]) == (4.0, True)
+    assert (verdict(run, "message")["value"], verdict(run, "message")["met"]) == (2.5, True)
     assert (verdict(run, "create + run + finish")["value"], verdict(run, "create + run + finish")["met"]) == (
         10.0,
         False,
     )
     assert verdict(run, "a million made and ended")["value"] == pytest.approx(2.0)
     assert verdict(run, "a million blocked")["value"] == pytest.approx(2.0)
-    optional = verdict(run, "optional backend: message")
-    assert (optional["value"], optional["limit"], optional["met"]) == (3.3, 3.2, False)
-    assert verdict(run, "optional backend: schedule, 10 tasklets")["met"] is None
+    assert verdict(run, "schedule, 10 tasklets")["met"] is None
     assert verdict(run, "round trips beyond the call")["value"] == 0
     assert verdict(run, "seconds at 200 ms, roamlet / Mitogen")["met"] is True
     assert verdict(run, "one at a time, roamlet / Mitogen")["value"] == pytest.approx(1.6)

@@ -8,10 +8,6 @@ import pytest
 from roamlet import core
 from roamlet.testing import VirtualClock
 
-# About the memory of one backend; the others have none of that.
-ONE_BACKEND = {"stacks": "test_stacks.py", "native": "test_native.py"}
-collect_ignore = [file for backend, file in ONE_BACKEND.items() if backend != core.backend]
-
 
 @pytest.fixture(autouse=True)
 def several_stacks() -> Iterator[None]:

@@ -10,8 +10,6 @@ from roamlet import core
 from tests.core._scripts import output_of
 from tests.core._threads import in_thread
 
-MOVES_STACKS = core.backend != "stacks"
-
 REFUSED = "this call would switch tasklets inside a collection"
 
 
@@ -100,9 +98,6 @@ def test_a_collection_with_finalizers_that_switch_goes_well_beside_another_threa
     assert printed == "done"
 
 
-@pytest.mark.backends(
-    "native", "sliced", "greenlet", reason="a stack of its own stays where it is: the switch is allowed"
-)
 def test_beside_another_thread_too_the_collecting_tasklet_must_not_wait():
     log, channel, stop = [], roamlet.channel(), threading.Event()
     thread = threading.Thread(target=stop.wait)
@@ -237,11 +232,10 @@ def test_a_program_that_empties_the_list_of_callbacks_is_refused_once():
 
     gc.callbacks.clear()
     try:
-        if MOVES_STACKS:
-            in_a_tasklet(collects)
-            in_a_tasklet(collects)
-            assert log == [REFUSED, REFUSED]
-            assert gc.callbacks == callbacks
+        in_a_tasklet(collects)
+        in_a_tasklet(collects)
+        assert log == [REFUSED, REFUSED]
+        assert gc.callbacks == callbacks
     finally:
         gc.callbacks[:] = callbacks
     channel = roamlet.channel()
@@ -328,7 +322,7 @@ def test_callbacks_of_the_programs_own_may_wait_before_and_after_the_collection_
     finally:
         going.clear()
         gc.callbacks[:] = callbacks
-    assert log == (["value", REFUSED, REFUSED, "value"] if MOVES_STACKS else ["value"] * 4)
+    assert log == ["value", REFUSED, REFUSED, "value"]
 
 
 def test_a_thread_that_never_used_roamlet_may_use_it_first_inside_a_collection():
@@ -342,7 +336,7 @@ def test_a_thread_that_never_used_roamlet_may_use_it_first_inside_a_collection()
     assert in_thread(collects) == ["ran"]
 
 
-@pytest.mark.backends("native", "sliced", "stacks", reason="greenlet refuses every call while the interpreter ends")
+@pytest.mark.backends("native", reason="greenlet refuses every call while the interpreter ends")
 def test_a_program_ends_with_blocked_tasklets_and_cycles_whose_finalizers_switch():
     printed = output_of("""
         import gc, sys, threading, roamlet
@@ -388,7 +382,7 @@ def test_a_collection_that_was_due_when_another_begins_does_not_end_it():
         if channel.balance < 0:
             channel.send("value")
     """)
-    assert printed == (REFUSED if MOVES_STACKS else "value")
+    assert printed == REFUSED
 
 
 def test_a_program_ends_with_finalizers_that_are_due_to_collect():

@@ -365,14 +365,13 @@ def test_what_a_collection_calls_may_send_from_a_tasklet_and_not_block_there():
                 Dying(lambda thing: channel.send(thing) if channel.balance < 0 else None)
             gc.collect()
             roamlet.schedule()
-        if core.backend != "stacks":
-            Dying(blocks)
-            gc.collect()
+        Dying(blocks)
+        gc.collect()
 
     roamlet.tasklet(receives)()
     roamlet.tasklet(collects)()
     roamlet.run()
     assert len(received) >= 50
-    assert all("inside a collection" in text for text in refused) and (core.backend == "stacks" or len(refused) == 1)
+    assert all("inside a collection" in text for text in refused) and len(refused) == 1
     channel.close()
     roamlet.run()

@@ -12,9 +12,7 @@ import pytest
 import roamlet
 
 FOLDER = Path(__file__).parent / "debugged"
-BACKENDS = [
-    name for name in ("native", "sliced", "stacks", "greenlet") if importlib.util.find_spec(f"roamlet.core._{name}")
-]
+BACKENDS = [name for name in ("native", "greenlet") if importlib.util.find_spec(f"roamlet.core._{name}")]
 started_on_each = pytest.mark.once(reason="the program is started on each backend")
 STOP = re.compile(r"^(?:\(Pdb\) )*> \S*?(\w+\.py)\((\d+)\)([\w<>]+)\(\)", re.MULTILINE)
 

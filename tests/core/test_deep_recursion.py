@@ -185,7 +185,7 @@ def test_recursion_ends_as_it_does_without_tasklets(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_on_a_small_thread_tasklets_are_no_worse_than_the_thread(kind):
     found, expected = outcome(kind, "tasklets", SMALL_THREAD), outcome(kind, "plain", SMALL_THREAD)
-    if core.backend in ("native", "stacks"):
+    if core.backend == "native":
         assert found in allowed(outcome(kind, "plain", 0))
     elif None in (expected, outcome(kind, "plain", SMALL_THREAD - OWN_STACK)):
         # CPython itself crashes here: a tasklet may too, or end as it does with more stack

@@ -9,7 +9,7 @@ from roamlet import core
 from tests.core._scripts import ROOT, output_of
 
 
-@pytest.mark.parametrize("value", ["nonsense", "SLICED", " "])
+@pytest.mark.parametrize("value", ["nonsense", "NATIVE", " "])
 def test_a_backend_that_does_not_exist_is_refused_by_name(value):
     printed = output_of(
         """
@@ -20,9 +20,23 @@ def test_a_backend_that_does_not_exist_is_refused_by_name(value):
         """,
         env={"ROAMLET_SWITCH": value},
     )
-    assert (
-        printed
-        == f"ROAMLET_SWITCH={value!r} names no switching backend: use one of native, sliced, greenlet, stacks, or unset it"
+    assert printed == f"ROAMLET_SWITCH={value!r} names no switching backend: use native or greenlet, or unset it"
+
+
+@pytest.mark.parametrize("name", ["sliced", "stacks"])
+def test_a_backend_of_earlier_versions_is_refused_with_what_to_use(name):
+    printed = output_of(
+        """
+        try:
+            import roamlet
+        except ImportError as error:
+            print(error)
+        """,
+        env={"ROAMLET_SWITCH": name},
+    )
+    assert printed == (
+        f"ROAMLET_SWITCH={name} names a switching backend that roamlet has no more: `native` does the work of both `sliced` "
+        "and `stacks`. Unset it, or set ROAMLET_SWITCH=native"
     )
 
 
@@ -53,30 +67,31 @@ def test_windows_is_refused_by_name_with_what_to_do_before_anything_is_imported_
 
 
 def test_the_backend_in_use_is_named_and_its_types_do_not_tell_it():
-    assert core.backend in ("native", "sliced", "stacks", "greenlet")
+    assert core.backend in ("native", "greenlet")
     assert roamlet.tasklet.__module__ == "roamlet" and roamlet.channel.__module__ == "roamlet"
 
 
 def test_the_environment_chooses_the_backend():
-    for name in ("native", "sliced", "stacks", "greenlet"):
+    for name in ("native", "greenlet"):
         assert output_of("from roamlet import core; print(core.backend)", env={"ROAMLET_SWITCH": name}) == name
 
 
-def test_the_backend_with_stacks_is_never_chosen_by_itself():
-    printed = output_of(
-        """
+def test_greenlet_is_chosen_where_the_native_backend_cannot_be_loaded():
+    source = """
         import sys
-        for name in ("roamlet.core._sliced", "roamlet.core._greenlet"):
-            sys.modules[name] = None
+        for name in {missing}:
+            sys.modules["roamlet.core._" + name] = None
         try:
-            import roamlet
+            from roamlet import core
+            print(core.backend)
         except ImportError as error:
             print(error)
-        """,
-        env={"ROAMLET_SWITCH": ""},
-    )
-    assert printed.startswith("roamlet's C core cannot be loaded (sliced: ")
-    assert "; greenlet: " in printed and "stacks: " not in printed
+        """
+    unset = {"ROAMLET_SWITCH": ""}
+    assert output_of(source.format(missing=[]), env=unset) == "native"
+    assert output_of(source.format(missing=["native"]), env=unset) == "greenlet"
+    printed = output_of(source.format(missing=["native", "greenlet"]), env=unset)
+    assert printed.startswith("roamlet's C core cannot be loaded (native: ") and "; greenlet: " in printed
 
 
 def test_imported_once_more_it_has_the_same_types_and_goes_on():

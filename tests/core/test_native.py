@@ -5,9 +5,39 @@ import pytest
 import roamlet
 from roamlet import core
 from tests.core._scripts import output_of, run_script
-from tests.core.test_stacks import SIZES
+
+pytestmark = pytest.mark.backends("native", reason="greenlet keeps C stacks in its own way")
 
 MANY = 700  # tasklets at once: more than a thread has stacks
+
+# Sizes in MB, of a process of its own: the address space, what is resident, and how many mappings there are.
+SIZES = """
+import gc, os, sys, threading, roamlet
+from roamlet import core
+
+def field(name):
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith(name + ":")) / 1000
+
+def mappings():
+    with open("/proc/self/maps") as maps:
+        return sum(1 for _ in maps)
+
+def nested(depth, function):
+    return function() if depth == 0 else next(map(lambda _: nested(depth - 1, function), (1,)))
+
+def block(count):
+    channel = roamlet.channel()
+    for _ in range(count):
+        roamlet.tasklet(channel.receive)()
+    roamlet.run()
+    return channel
+
+def release(channel):
+    while channel.balance < 0:
+        channel.send(None)
+    roamlet.run()
+"""
 
 
 def nested(depth, function):
@@ -145,15 +175,24 @@ def body():
     log.append(len(log))
     if child:
         assert os.waitpid(child, 0)[1] == 0
+def recurse(depth):
+    list(map(recurse, (depth + 1,)))
+def overflow():
+    try:
+        recurse(0)
+    except RecursionError:
+        log.append("recursion")
 log = []
 before, pid = block(600), os.getpid()
 roamlet.tasklet(body)()
+roamlet.tasklet(overflow)()
 roamlet.run()
 release(before)
+roamlet.tasklet(overflow)()
 roamlet.tasklet(log.append)("after")
 roamlet.run()
 core.trim()
-assert log == [0, "after"], log
+assert log == ["recursion", 1, "recursion", "after"], log
 if os.getpid() == pid:
     print("parent")
 else:
@@ -161,6 +200,27 @@ else:
 """
     )
     assert printed == "parent"
+
+
+@pytest.mark.pythons((3, 11), (3, 13), reason="CPython measures the stack: any size will do")
+def test_a_tasklet_has_as_much_stack_as_a_thread_with_more_than_usual():
+    """Depth that the thread can hold, and 8 MiB cannot: only with the counting of calls set aside."""
+    printed = output_of(
+        SIZES
+        + """
+def body():
+    before = field("VmSize")
+    block(1).send(None)
+    sizes.append(field("VmSize") - before)
+sizes = []
+threading.stack_size(64 << 20)
+thread = threading.Thread(target=body)
+thread.start()
+thread.join()
+print(sizes[0] > 8 * 60)
+"""
+    )
+    assert printed == "True"
 
 
 @pytest.mark.parametrize("single", [False, True])

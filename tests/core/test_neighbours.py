@@ -1,12 +1,6 @@
 """Libraries that bring greenlets of their own, in one process and one thread with tasklets: neither disturbs the other."""
 
-from roamlet import core
-from tests.core import _scripts
-
-
-def output_of(source: str) -> str:
-    """With a C stack for each tasklet greenlet cannot copy what lies on another: there the default backend is tried again."""
-    return _scripts.output_of(source, env={"ROAMLET_SWITCH": "sliced" if core.backend == "stacks" else core.backend})
+from tests.core._scripts import output_of
 
 
 def test_gevent_runs_beside_tasklets_and_inside_them():

@@ -190,7 +190,7 @@ def test_a_killed_tasklet_has_its_loop_in_its_finally_blocks() -> None:
     assert nothing_runs()
 
 
-@pytest.mark.backends("native", "sliced", "stacks", reason="on greenlet the collector sees no frames")
+@pytest.mark.backends("native", reason="on greenlet the collector sees no frames")
 def test_a_tasklet_that_only_the_collector_finds_gives_its_loop_back() -> None:
     loop = Loop()
     gone = weakref.ref(loop)
@@ -372,7 +372,7 @@ def test_a_forked_child_has_no_loop_in_the_tasklets_of_its_parent() -> None:
     assert result == [True]
 
 
-@pytest.mark.backends("native", "sliced", "stacks", reason="on greenlet no tasklet can be saved")
+@pytest.mark.backends("native", reason="on greenlet no tasklet can be saved")
 def test_a_tasklet_in_which_a_loop_runs_is_not_saved() -> None:
     def body() -> None:
         with running(Loop()):

@@ -6,9 +6,7 @@ import roamlet
 from roamlet import diagnose, sync
 from roamlet.diagnose import render
 
-pytestmark = pytest.mark.backends(
-    "native", "sliced", "stacks", reason="greenlet shows no references of suspended frames"
-)
+pytestmark = pytest.mark.backends("native", reason="greenlet shows no references of suspended frames")
 
 
 def started(function, *args):

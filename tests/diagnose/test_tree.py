@@ -17,7 +17,7 @@ from roamlet.diagnose import model, render
 from roamlet.diagnose.model import BLOCKED, IN_RUN, NEW, PAUSED, RUNNABLE, RUNNING
 
 HERE = __file__
-native = pytest.mark.backends("native", "sliced", "stacks", reason="greenlet shows no references of suspended frames")
+native = pytest.mark.backends("native", reason="greenlet shows no references of suspended frames")
 
 
 def found(tasklet, process=None):

@@ -699,7 +699,7 @@ def test_a_thread_that_starts_may_be_atomic_before_it_has_started():
     assert printed == "ran"
 
 
-@pytest.mark.backends("native", "sliced", "stacks", reason="greenlet refuses every call while the interpreter ends")
+@pytest.mark.backends("native", reason="greenlet refuses every call while the interpreter ends")
 def test_a_finalizer_that_runs_while_the_interpreter_is_taken_down_is_refused():
     """CPython 3.11 starts a thread that never runs, and waits for it."""
     printed = output_of("""

@@ -27,7 +27,7 @@ def place(request):
     """A context in which nothing collects; one where calls run on threads, for each version, and one where they are tasklets."""
     if request.param == TASKLETS:
         if core.backend == "greenlet":
-            pytest.skip("the core that travels is the one with the backend sliced, which is not built here")
+            pytest.skip("the core that travels is the one with the backend native, which is not built here")
         with remote.local(python=BARE, tasklets=True, output=lambda *_: None) as context:
             yield context
         return

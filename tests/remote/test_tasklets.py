@@ -91,7 +91,7 @@ def lines() -> list[str]:
 @pytest.fixture
 def context(lines: list[str]) -> Iterator[remote.Context]:
     if core.backend == "greenlet":
-        pytest.skip("the core that travels is the one with the backend sliced, which is not built here")
+        pytest.skip("the core that travels is the one with the backend native, which is not built here")
     with remote.local(python=BARE, tasklets=True, output=lambda _, __, line: lines.append(line)) as context:
         yield context
 
@@ -102,17 +102,17 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def test_roamlet_on_the_target_is_roamlet(context: remote.Context, work: ModuleType) -> None:
-    assert context.call(work.real) == ([0, 1, 2], ["run"], "sliced", roamlet.channel.__module__)
+    assert context.call(work.real) == ([0, 1, 2], ["run"], "native", roamlet.channel.__module__)
     assert context.stats.round_trips == 0
 
 
 def test_the_backend_that_is_asked_for_here_is_not_asked_for_there(
     monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, work: ModuleType
 ) -> None:
-    monkeypatch.setenv("ROAMLET_SWITCH", "stacks")
+    monkeypatch.setenv("ROAMLET_SWITCH", "greenlet")
     context = request.getfixturevalue("context")
-    assert context.call(work.real)[2] == "sliced"
-    assert context.call(os.environ.get, ("ROAMLET_SWITCH",)) == "stacks"
+    assert context.call(work.real)[2] == "native"
+    assert context.call(os.environ.get, ("ROAMLET_SWITCH",)) == "greenlet"
 
 
 def test_calls_that_wait_in_roamlet_occupy_no_threads(
@@ -200,11 +200,11 @@ def test_a_fork_uses_the_core_that_it_has(work: ModuleType) -> None:
 @pytest.mark.parametrize("version", [name for name in interpreters.others() if name in ("2.7", "3.13")])
 def test_another_python_is_refused_with_what_each_side_is(version: str) -> None:
     if core.backend == "greenlet":
-        pytest.skip("the core that travels is the one with the backend sliced, which is not built here")
+        pytest.skip("the core that travels is the one with the backend native, which is not built here")
     here = f"{sys.version_info[0]}.{sys.version_info[1]}"
     with pytest.raises(
         remote.NoTasklets,
-        match=rf"(?s)calls in 'local' cannot be tasklets: roamlet.core._sliced is .* built for cpython {here} .* the target is "
+        match=rf"(?s)calls in 'local' cannot be tasklets: roamlet.core._native is .* built for cpython {here} .* the target is "
         rf"cpython {version} .*Without tasklets=True its calls run on threads",
     ):
         remote.local(python=interpreters.found()[version], tasklets=True)
@@ -212,7 +212,7 @@ def test_another_python_is_refused_with_what_each_side_is(version: str) -> None:
 
 def test_a_core_that_the_target_cannot_load_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     if core.backend == "greenlet":
-        pytest.skip("the core that travels is the one with the backend sliced, which is not built here")
+        pytest.skip("the core that travels is the one with the backend native, which is not built here")
     monkeypatch.setenv("ROAMLET_SWITCH", "nothing")
     with pytest.raises(remote.NoTasklets, match="(?s)ROAMLET_SWITCH='nothing' names no switching backend"):
         remote.local(python=BARE, tasklets=True)

@@ -1,9 +1,8 @@
 """The C core: tasklets, channels, the scheduler of each thread, timers and wake-ups. Chooses the switching backend.
 
-The backends are separate extension modules built from the same sources. `sliced` is the default where CPython's version
-and the platform are known to it, `greenlet` serves everywhere else. The environment variable ROAMLET_SWITCH names one: these,
-or `stacks`, which gives each tasklet a C stack of its own: it switches faster and takes more memory. ROAMLET_DEADLOCK is the mode
-that `set_deadlock_mode` sets.
+The backends are separate extension modules built from the same sources. `native` is used where CPython's version and the platform
+are known to it, `greenlet` everywhere else; the environment variable ROAMLET_SWITCH chooses one. ROAMLET_DEADLOCK is the mode that
+`set_deadlock_mode` sets.
 """
 
 import atexit
@@ -12,8 +11,8 @@ import os
 import sys
 from types import ModuleType
 
-_BACKENDS = ("native", "sliced", "greenlet", "stacks")
-_CHOSEN_BY_ITSELF = ("sliced", "greenlet")
+_BACKENDS = ("native", "greenlet")  # in the order in which the loader tries them
+_FORMER = ("sliced", "stacks")
 
 
 def _load_backend() -> ModuleType:
@@ -31,12 +30,17 @@ def _load_backend() -> ModuleType:
             "What would have to change is in docs/design/free-threading.md of roamlet's sources"
         )
     wanted = os.environ.get("ROAMLET_SWITCH", "")
+    if wanted in _FORMER:
+        raise ImportError(
+            f"ROAMLET_SWITCH={wanted} names a switching backend that roamlet has no more: `native` does the work of both `sliced` "
+            "and `stacks`. Unset it, or set ROAMLET_SWITCH=native"
+        )
     if wanted and wanted not in _BACKENDS:
         raise ImportError(
-            f"ROAMLET_SWITCH={wanted!r} names no switching backend: use one of {', '.join(_BACKENDS)}, or unset it"
+            f"ROAMLET_SWITCH={wanted!r} names no switching backend: use {' or '.join(_BACKENDS)}, or unset it"
         )
     reasons = []
-    for name in (wanted,) if wanted else _CHOSEN_BY_ITSELF:
+    for name in (wanted,) if wanted else _BACKENDS:
         try:
             return importlib.import_module(f"roamlet.core._{name}")
         except ImportError as error:

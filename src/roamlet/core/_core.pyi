@@ -30,7 +30,7 @@ class NoCore(RoamletError, RuntimeError):
     """The call needs roamlet's C core, which is not there."""
 
 backend: str
-"""Which switching backend this is: "native", "sliced", "stacks" or "greenlet"."""
+"""Which switching backend this is: "native" or "greenlet"."""
 
 published: dict[str, object]
 """What layers above the core let readers outside of the process find, by a name each. Nothing in the process reads it."""
@@ -397,8 +397,7 @@ def set_single_stack(on: object, /) -> bool:
     """Have tasklets that begin from now on share their thread's own C stack, or not, in all threads. Returns what was set before.
 
     A greenlet of another library can be resumed in any tasklet of that stack; elsewhere only in the tasklet that made it. It
-    is set when greenlet is imported. Sharing costs a copy of some hundred bytes for each switch. Without effect on the other
-    backends.
+    is set when greenlet is imported. Sharing costs a copy of some hundred bytes for each switch. Without effect on greenlet.
     """
 
 def switch_trap(change: int = 0, /) -> int:

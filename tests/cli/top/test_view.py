@@ -30,7 +30,7 @@ COUNT = (Frame("count", "/srv/server.py", 40),)
 def made(pid, moment, *, tasklets=None, command="python server.py", switches=100, **more):
     scheduler = Scheduler(tasklets or [], 1, runnable=1, timers=3, switches=switches, messages=7, descriptors=0)
     thread = Thread(7, "MainThread", pid, main=True, state="running", processor=moment / 2, scheduler=scheduler)
-    return Process(pid, command, "3.12.1", "0.1", "sliced", moment=moment, threads=[thread], memory=34_200_000, **more)
+    return Process(pid, command, "3.12.1", "0.1", "native", moment=moment, threads=[thread], memory=34_200_000, **more)
 
 
 def serving(count=1000):
@@ -57,7 +57,7 @@ def text(view, board, width=80, height=24):
 
 def test_a_process_in_80_columns(board):
     shown = text(View(only=(None, 70)), board)
-    assert "process 70 on Python 3.12.1, sliced: python server.py" in shown
+    assert "process 70 on Python 3.12.1, native: python server.py" in shown
     assert "34.2 MB, 1 thread, 1,001 tasklets, 1 runnable" in shown
     assert "1,000 switches/s, 0 messages/s, 3 timers" in shown
     assert "MainThread  running   50.0    1     1,001     1,000      0       3    0" in shown

@@ -38,7 +38,6 @@ def captured(pid: int) -> ImageSource:
 
     Description(reader, None).add_to(model.Process(pid))
     memory = reader.memory
-    assert reader.stack_memory is memory
     blocks, mappings = {}, []
     for number, block in memory.blocks.items():
         address = number << memory.shift

@@ -13,9 +13,7 @@ from roamlet.diagnose.outside.describing import Description
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are read by way of /proc")
 
-SEEN = pytest.mark.backends(
-    "native", "sliced", "stacks", reason="greenlet's own structs are its own: no frames of suspended tasklets"
-)
+SEEN = pytest.mark.backends("native", reason="greenlet's own structs are its own: no frames of suspended tasklets")
 
 
 def both(running):

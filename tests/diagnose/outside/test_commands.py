@@ -49,9 +49,7 @@ def test_a_tree_by_scopes(started, capsys):
     assert re.search(r"scopes\.<locals>\.parent \(0x\w+\) \[roamlet\.scope\].*\n +└─ 2 × scopes\.<locals>\.child", said)
 
 
-@pytest.mark.backends(
-    "native", "sliced", "stacks", reason="greenlet's own structs are its own: no frames of suspended tasklets"
-)
+@pytest.mark.backends("native", reason="greenlet's own structs are its own: no frames of suspended tasklets")
 def test_the_stack_of_one_tasklet_with_its_variables(started, capsys):
     running = started("with_locals")
     running.sleeps()

@@ -130,12 +130,6 @@ def test_headers_that_contradict_each_other(core):
     assert refusal(path) == f"{path} is damaged: its own headers contradict each other"
 
 
-@pytest.mark.backends(
-    "native",
-    "sliced",
-    "greenlet",
-    reason="gcore leaves out what follows a guard page, as regions of C stacks have them",
-)
 def test_a_core_file_of_gcore(started, tmp_path):
     running = started("kinds", "sleep")
     running.sleeps()

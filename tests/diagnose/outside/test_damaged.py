@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from roamlet.core import backend
 from roamlet.diagnose import model, render
 from roamlet.diagnose.outside import CannotRead
 from roamlet.diagnose.outside.errors import Torn
@@ -15,8 +14,6 @@ from roamlet.diagnose.outside.reader import RECEIVES, RUNS
 from roamlet.diagnose.outside.reading import add_still, reader_of
 from tests.diagnose.outside.conftest import part_of
 from tests.diagnose.outside.images import captured, damaged
-
-pytestmark = pytest.mark.skipif(backend == "stacks", reason="the image is of one size of blocks")
 
 
 def read(image, with_locals=False):
@@ -92,7 +89,7 @@ def test_a_tasklet_that_cannot_be_in_run_is_shown_as_its_memory_says(started):
     assert (found.state, found.wait) == (model.IN_RUN, None)
 
 
-@pytest.mark.backends("sliced", reason="greenlet's own structs are its own: no frames of suspended tasklets")
+@pytest.mark.backends("native", reason="greenlet's own structs are its own: no frames of suspended tasklets")
 @pytest.mark.parametrize("with_locals", [False, True])
 def test_frames_of_c_code_that_lead_in_a_circle_are_told(started, with_locals):
     image = image_of(started)

@@ -10,9 +10,7 @@ from roamlet.diagnose.outside import CannotRead, read_process
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are read by way of /proc"),
-    pytest.mark.backends(
-        "native", "sliced", "stacks", reason="greenlet's own structs are its own: no frames of suspended tasklets"
-    ),
+    pytest.mark.backends("native", reason="greenlet's own structs are its own: no frames of suspended tasklets"),
 ]
 
 INNER = "inspected.<locals>."

@@ -26,7 +26,7 @@ from tests.diagnose.outside.conftest import part_of, state_of
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are read by way of /proc")
 frames_seen = pytest.mark.backends(
-    "native", "sliced", "stacks", reason="greenlet's own structs are its own: no frames of suspended tasklets"
+    "native", reason="greenlet's own structs are its own: no frames of suspended tasklets"
 )
 
 UNDISTURBED = "undisturbed: none of its threads ran meanwhile"
@@ -577,7 +577,7 @@ def test_all_is_known_that_is_of_interest_before_a_process_is_stopped(shift, wal
             self.late += new
 
     fake = Walks()
-    reading._learn(fake, fake, [fake])
+    reading._learn(fake, fake)
     assert (fake.walked, fake.copied) == (expected, expected)
 
 

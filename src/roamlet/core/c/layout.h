@@ -29,7 +29,7 @@ typedef struct {
     uint32_t python;  /* PY_VERSION_HEX that this module was built with */
     uint32_t numbers, addresses; /* how many there are */
     char part[16];    /* "core", "sync" or "io" */
-    char backend[16]; /* of the core: "native", "sliced", "stacks" or "greenlet" */
+    char backend[16]; /* of the core: "native" or "greenlet" */
 } LayoutHead;
 
 #define LAYOUT_AT(name, type, member) {name, offsetof(type, member)}

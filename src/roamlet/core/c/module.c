@@ -42,14 +42,6 @@
 #include "switch/slices.c"
 #define BACKEND "native"
 #define MODULE_INIT PyInit__native
-#elif defined(ROAMLET_SWITCH_SLICED)
-#include "switch/sliced.c"
-#define BACKEND "sliced"
-#define MODULE_INIT PyInit__sliced
-#elif defined(ROAMLET_SWITCH_STACKS)
-#include "switch/stacks.c"
-#define BACKEND "stacks"
-#define MODULE_INIT PyInit__stacks
 #else
 #include "switch/greenlet.c"
 #define BACKEND "greenlet"

@@ -282,7 +282,7 @@ PyDoc_STRVAR(switch_trap_doc, "switch_trap(change=0, /)\n--\n\n"
 PyDoc_STRVAR(set_single_stack_doc, "set_single_stack(on, /)\n--\n\n"
 "Have tasklets that begin from now on share their thread's own C stack, or not, in all threads. Returns what was set before.\n\n"
 "A greenlet of another library can be resumed in any tasklet of that stack; elsewhere only in the tasklet that made it. It is set\n"
-"when greenlet is imported. Sharing costs a copy of some hundred bytes for each switch. Without effect on the other backends.");
+"when greenlet is imported. Sharing costs a copy of some hundred bytes for each switch. Without effect on greenlet.");
 PyDoc_STRVAR(set_schedule_callback_doc, "set_schedule_callback(callback, /)\n--\n\n"
 "Have callback(previous, next) called before every switch, in all threads; None: no longer. Returns the one before.\n\n"
 "It runs in the tasklet that is left and must not switch. What it raises is reported, not raised.");

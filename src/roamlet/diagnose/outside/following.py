@@ -59,8 +59,7 @@ class Followed:
     def _read_into(self, process: model.Process) -> None:
         reader = self._reader
         memory, numbers = reader.memory, reader.numbers
-        for each in (memory, reader.stack_memory):
-            each.forget()
+        memory.forget()
         at, seen = memory.word(reader.addresses["schedulers"]), set[int]()
         while at and at not in seen and len(seen) < MOST_THREADS:
             seen.add(at)

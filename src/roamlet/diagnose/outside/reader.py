@@ -65,13 +65,13 @@ class State:
 
 
 class Reader:
-    """Reads one process. `stacks`: the memory for frames; the same as `memory`, or one with smaller blocks of the same source.
+    """Reads one process.
 
     What cannot be read goes to `problems` where those are lenient; otherwise one of DAMAGED is raised.
     """
 
-    def __init__(self, memory: Memory, stacks: Memory, table: Table, *, with_locals: bool = False) -> None:
-        self.memory, self.stack_memory, self.table = memory, stacks, table
+    def __init__(self, memory: Memory, table: Table, *, with_locals: bool = False) -> None:
+        self.memory, self.table = memory, table
         self.numbers, self.addresses = table.numbers, table.addresses
         self.objects = Objects(memory, table)
         self.with_locals = with_locals
@@ -274,7 +274,7 @@ class Reader:
 
     def chain(self, frame: int, low: int, high: int, there: int) -> tuple[Key, list[int]]:
         """A chain of frames. What is within [low, high) is read at another place, `there` further."""
-        memory = self.stack_memory
+        memory = self.memory
         blocks, shift, mask, read = memory.blocks, memory.shift, memory.mask, memory.read
         unpack, size, entry = self.frame.unpack_from, self.frame.size, self.numbers["frame.entry_owner"]
         last, key, frames, tags = memory.size - size, list[int](), list[int](), ~self.numbers["frame.code_tags"]
@@ -327,7 +327,7 @@ class Reader:
         if cframe == 0:
             return 0, low, high, there
         place = cframe + there if low <= cframe < high else cframe
-        return self.stack_memory.word(place + self.numbers["cframe.frame"]), low, high, there
+        return self.memory.word(place + self.numbers["cframe.frame"]), low, high, there
 
     def _stacks_with_frames(self, thread: Thread, selected: list[bool]) -> None:
         nothing: tuple[Key, list[int]] = (), []
@@ -337,7 +337,7 @@ class Reader:
             )
 
     def _stacks_by_shape(self, thread: Thread, selected: list[bool]) -> None:
-        shapes = Shapes(self.stack_memory, self.chain, self.frame, self.frame_members)
+        shapes = Shapes(self.memory, self.chain, self.frame, self.frame_members)
         suspended = self._suspended(thread, selected)
         for alike in suspended.by_innermost():
             left, parts = alike[::-1], None
@@ -381,7 +381,7 @@ class Reader:
 
     def _words_at(self, places: list[int]) -> list[int]:
         """Where stacks begin; 0 for one that cannot be read, where that is allowed."""
-        memory, trying = self.stack_memory, self.problems.trying
+        memory, trying = self.memory, self.problems.trying
         found = trying("where stacks begin", None, memory.words, places)
         return found or [trying(f"the stack of a tasklet at {at:#x}", 0, memory.word, at) for at in places]
 
@@ -421,7 +421,7 @@ class Reader:
         for part in parts:
             offset = part.offset
             bases = [suspended.there(number) for number in some] if part.inside else chunks
-            data, missing = self.stack_memory.pieces_at([offset + base for base in bases], part.size)
+            data, missing = self.memory.pieces_at([offset + base for base in bases], part.size)
             wrong.update(missing)
             if len(wrong) < len(some):
                 wrong |= differing(part, data, chunks)
@@ -553,9 +553,7 @@ class Reader:
                 if code not in runs:
                     runs[code] = self.objects.beginning(code)[0].endswith("run_forever")
                 if runs[code]:  # its first variable is the loop
-                    loop = (
-                        self.stack_memory.word(frame + self.numbers["frame.locals"]) & ~self.numbers["frame.code_tags"]
-                    )
+                    loop = self.memory.word(frame + self.numbers["frame.locals"]) & ~self.numbers["frame.code_tags"]
                     if loop in self.tasks.found:
                         self.loops[t] = loop
 

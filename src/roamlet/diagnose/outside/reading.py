@@ -23,7 +23,6 @@ SMALL_SHIFT = 14  # 16 KiB: what a busy process is stopped for to copy is little
 LARGE_SHIFT = 18  # 256 KiB: fewer calls for many tasklets, which are near to each other in the heap
 FEW = 5_000  # tasklets, for the small blocks
 LONGEST_LOADING = 0.2  # seconds that the linker may take, for which a process has roamlet, and no table
-STACK_SHIFT = 12  # a page: with a C stack for each tasklet, frames are megabytes apart
 UNDISTURBED = 3  # attempts before anything is stopped
 LEARNING = 6  # walks before it is stopped, at most
 KNOWN = 2  # of them that have to meet nothing new
@@ -125,8 +124,7 @@ def reader_of(source: Source, *, with_locals: bool) -> Reader:
             memory = Memory(source, LARGE_SHIFT)
     except DAMAGED as error:
         raise CannotRead(f"the table of its roamlet is damaged: {error or type(error).__name__}") from None
-    stacks = Memory(source, STACK_SHIFT) if table.backend == "stacks" else memory
-    return Reader(memory, stacks, table, with_locals=with_locals)
+    return Reader(memory, table, with_locals=with_locals)
 
 
 def _tasklets(memory: Memory, table: Table) -> int:
@@ -142,34 +140,31 @@ def _tasklets(memory: Memory, table: Table) -> int:
 
 def _consistent(reader: Reader, source: ProcessSource) -> tuple[str, int, float]:
     """Walk until all was read of one moment: how, in words; when, on the monotonic clock; for how many seconds it was stopped."""
-    memories = [reader.memory] if reader.memory is reader.stack_memory else [reader.memory, reader.stack_memory]
-    now = _undisturbed(reader, source, memories)
+    now = _undisturbed(reader, source)
     if now is not None:
         return "undisturbed: none of its threads ran meanwhile", now, 0.0
-    now, longest, total = _apart(lambda: _stopping(reader, source, memories))
+    now, longest, total = _apart(lambda: _stopping(reader, source))
     return f"from one moment, for which it was stopped: {longest * 1e3:.1f} ms", now, total
 
 
-def _undisturbed(reader: Reader, source: ProcessSource, memories: list[Memory]) -> int | None:
+def _undisturbed(reader: Reader, source: ProcessSource) -> int | None:
     """Walk while nothing runs, if that is so: when. None: something ran, or was interrupted in the middle of a switch."""
+    memory = reader.memory
     for attempt in range(UNDISTURBED):
         before = activity(source.pid)
         if before is None and attempt > 0:
             return None
         if attempt > 0:
             source.look()
-            for memory in memories:
-                memory.refreshed()()
+            memory.refreshed()()
         now, whole = monotonic(), False
-        for memory in memories:
-            memory.direct = before is not None
+        memory.direct = before is not None
         try:
             with suppress(*DAMAGED):
                 reader.walk()
                 whole = not reader.switching
         finally:
-            for memory in memories:
-                memory.direct = False
+            memory.direct = False
         if before is None:
             return None
         if activity(source.pid) == before:
@@ -177,11 +172,11 @@ def _undisturbed(reader: Reader, source: ProcessSource, memories: list[Memory]) 
     return None
 
 
-def _stopping(reader: Reader, source: ProcessSource, memories: list[Memory]) -> tuple[int, float, float]:
+def _stopping(reader: Reader, source: ProcessSource) -> tuple[int, float, float]:
     """Walk over a process that runs: when; for how many seconds it was stopped at most, and in total."""
-    now, longest, total = _from_a_moment(reader, source, memories)
+    now, longest, total = _from_a_moment(reader, source)
     if now is None:
-        now, seconds = _while_it_stands(reader, source, memories)
+        now, seconds = _while_it_stands(reader, source)
         longest, total = max(longest, seconds), total + seconds
     return now, longest, total
 
@@ -204,17 +199,18 @@ def _apart(function: Callable[[], T]) -> T:
     return results[0]
 
 
-def _from_a_moment(reader: Reader, source: ProcessSource, memories: list[Memory]) -> tuple[int | None, float, float]:
+def _from_a_moment(reader: Reader, source: ProcessSource) -> tuple[int | None, float, float]:
     """Stop it only while what is known to be of interest is copied, and walk afterwards.
 
     When; for how many seconds it was stopped at most, and in total.
     """
+    memory = reader.memory
     longest, total, sightings = 0.0, 0.0, dict[int, int]()
-    _learn(reader, source, memories)
+    _learn(reader, source)
     passed = attempts = 0
     while attempts < STOPPED:
         source.look()
-        plans = [memory.refreshed() for memory in memories]
+        copy = memory.refreshed()
         core = [(each.start, each.end) for each in source.mappings if MODULE.search(each.path)]
         with Stopped(source.pid) as stopped:
             now = monotonic()
@@ -222,15 +218,14 @@ def _from_a_moment(reader: Reader, source: ProcessSource, memories: list[Memory]
             switches = passed < PASSED and any(
                 low <= at < high for at in stopped.instructions.values() for low, high in core
             )
-            for plan in plans if not switches else ():
-                plan()
+            if not switches:
+                copy()
         longest, total = max(longest, stopped.seconds), total + stopped.seconds
         if switches:  # most probably: a copy would take many times as long as the stop has, and be of no use
             passed += 1
             continue
         attempts += 1
-        for memory in memories:
-            memory.late = 0
+        memory.late = 0
         try:
             reader.walk()
         except DAMAGED:
@@ -243,38 +238,36 @@ def _from_a_moment(reader: Reader, source: ProcessSource, memories: list[Memory]
             elif not any(low <= at < high for low, high in core):
                 sightings[t] = SIGHTINGS  # no code of the core runs: it is paused
         uncertain = any(sightings.get(t, 0) < SIGHTINGS for t in reader.adrift)
-        late = any(memory.late for memory in memories)
-        if not late and not reader.switching and not uncertain:
+        if not memory.late and not reader.switching and not uncertain:
             return now, longest, total
     return None, longest, total
 
 
-def _learn(reader: Reader, source: ProcessSource, memories: list[Memory]) -> None:
+def _learn(reader: Reader, source: ProcessSource) -> None:
     """Walk while it runs, until all is known that is to be copied: what is met then for the first time takes one more stop.
 
     What is of interest depends on which tasklet runs: of a process with few of them more than one walk has to meet nothing new.
     """
-    left = KNOWN if reader.memory.shift == SMALL_SHIFT else 1
+    memory = reader.memory
+    left = KNOWN if memory.shift == SMALL_SHIFT else 1
     for _ in range(LEARNING):
         source.look()
-        for memory in memories:
-            memory.refreshed()()
-            memory.late = 0
+        memory.refreshed()()
+        memory.late = 0
         try:
             reader.walk()
         except DAMAGED:  # it has changed meanwhile
             continue
-        left -= not any(memory.late for memory in memories)
+        left -= not memory.late
         if left == 0:
             break
 
 
-def _while_it_stands(reader: Reader, source: ProcessSource, memories: list[Memory]) -> tuple[int, float]:
+def _while_it_stands(reader: Reader, source: ProcessSource) -> tuple[int, float]:
     """Walk while it is stopped: it always has what was not seen before. When, and how many seconds it took."""
     source.look()
     reader.problems.lenient = True
-    for memory in memories:
-        memory.forget()
+    reader.memory.forget()
     with Stopped(source.pid) as stopped:
         now = monotonic()
         try:

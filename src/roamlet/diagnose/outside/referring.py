@@ -29,7 +29,6 @@ class Walked(Protocol):
     """What is needed of the reader."""
 
     memory: Memory
-    stack_memory: Memory
     objects: Objects
     numbers: dict[str, int]
     at: dict[str, int]  # members of a tasklet
@@ -45,7 +44,7 @@ class Frames:
     """
 
     def __init__(self, reader: Walked) -> None:
-        self._reader, self._memory, self._stacks = reader, reader.memory, reader.stack_memory
+        self._reader, self._memory = reader, reader.memory
         self._numbers, self._objects = reader.numbers, reader.objects
         self._codes: dict[int, tuple[struct.Struct, int, tuple[int, ...]]] = {}
 
@@ -56,9 +55,9 @@ class Frames:
             known = self._codes[code] = self._code(code)
         form, count, cells = known
         begin = frame + self._numbers["frame.locals"]
-        found = form.unpack(self._stacks.read(begin, form.size))
+        found = form.unpack(self._memory.read(begin, form.size))
         if "frame.stack_pointer" in self._numbers:
-            used = (self._stacks.word(frame + self._numbers["frame.stack_pointer"]) - begin) // 8
+            used = (self._memory.word(frame + self._numbers["frame.stack_pointer"]) - begin) // 8
             if not count <= used <= len(found):
                 raise Torn(f"the frame at {frame:#x} has {used} slots")
             found = found[:used]
@@ -185,7 +184,7 @@ class Look:
 
     def _globals(self, frame: int, code: int, used: set[int]) -> None:
         """What the code of a frame reaches by names of its module: those are compared by address, since names are interned."""
-        space = self._reader.stack_memory.word(frame + self._numbers["frame.globals"])
+        space = self._memory.word(frame + self._numbers["frame.globals"])
         reached = self._by_name.get((code, space))
         if reached is None:
             if space not in self._named:

@@ -9,9 +9,7 @@ from roamlet.diagnose.outside.errors import CannotRead, Torn
 from roamlet.diagnose.outside.system.elf import find_symbol
 from roamlet.diagnose.outside.system.memory import LONGEST_READ, Memory
 
-MODULE = re.compile(
-    r"/roamlet/(core/_(native|sliced|stacks|greenlet)|sync/_native|io/_native)\.[\w.-]*so( \(deleted\))?$"
-)
+MODULE = re.compile(r"/roamlet/(core/_(native|greenlet)|sync/_native|io/_native)\.[\w.-]*so( \(deleted\))?$")
 IN_MEMORY = re.compile(r"/memfd:.*\(deleted\)$")  # where a context has been sent its modules
 MAGIC, OURS = b"roamlet.layout.", b"roamlet.layout.1"
 SYMBOL = b"roamlet_layout"

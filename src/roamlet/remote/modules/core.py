@@ -14,8 +14,8 @@ _PACKAGES = (
     *("roamlet", "roamlet.core", "roamlet.sync", "roamlet.io", "roamlet.io._workers"),
     *("roamlet.threads", "roamlet.stackless"),
 )
-# The backend that the loader takes by itself; the others need a wheel of another project, or to be asked for.
-_NATIVE = ("roamlet.core._sliced", "roamlet.sync._native", "roamlet.io._native")
+# Of the switching backends the one that needs no wheel of another project.
+_NATIVE = ("roamlet.core._native", "roamlet.sync._native", "roamlet.io._native")
 _SNAPSHOT = (
     "roamlet.snapshot",
     *(f"roamlet.snapshot.{part}" for part in ("image", "loading", "migration", "references", "saving")),

@@ -14,8 +14,8 @@ import threading
 from roamlet.wire.link import link
 from roamlet.wire.modules import standin
 
-# Backends that the environment may ask for: the one that comes serves as well.
-_NOT_SENT = ("native", "stacks", "greenlet")
+# A backend that the environment may ask for: the one that comes serves as well.
+_NOT_SENT = "greenlet"
 _runner = None
 
 
@@ -84,7 +84,7 @@ class Runner(object):
     def serve(self):
         """Load the core, then run calls until the process ends. Returns when it cannot be loaded: threads run the calls then."""
         asked = os.environ.get("ROAMLET_SWITCH")
-        if asked in _NOT_SENT:
+        if asked == _NOT_SENT:
             del os.environ["ROAMLET_SWITCH"]
         try:
             from roamlet.core import tasklet
@@ -95,7 +95,7 @@ class Runner(object):
             self._give_up("%s: %s" % (sys.exc_info()[0].__name__, sys.exc_info()[1]))
             return
         finally:
-            if asked in _NOT_SENT:
+            if asked == _NOT_SENT:
                 os.environ["ROAMLET_SWITCH"] = asked
         with self._lock:
             # A queue, and no waiter: run() in a call waits for sleeps and descriptors, and must not wait for the next call.

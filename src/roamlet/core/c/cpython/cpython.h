@@ -1,5 +1,5 @@
 /* The one door to what differs between CPython versions and to interpreter-private fields. One header a version; an
-   unknown version gets none and ROAMLET_VERSION_KNOWN is 0: the native backends refuse to be built for it, greenlet serves.
+   unknown version gets none and ROAMLET_VERSION_KNOWN is 0: the native backend refuses to be built for it, greenlet serves.
 
    Free-threaded builds are refused, the GIL switched on or not. A thread holds locks of objects while it runs Python code for
    them, and from 3.14 on references without a count; it finds both by pointers to its C stack, where another tasklet's data
@@ -33,7 +33,7 @@
 #endif
 
 #if !ROAMLET_VERSION_KNOWN && !defined(ROAMLET_SWITCH_GREENLET) && !defined(ROAMLET_SNAPSHOT)
-#error "this version of CPython is not known to the native backends: greenlet serves there"
+#error "this version of CPython is not known to the native backend: greenlet serves there"
 #endif
 
 #ifndef FRAME_IS_END

@@ -1,5 +1,5 @@
 /* CPython 3.14, and with FRAMES_END 3.15: C recursion is no longer counted. The stack pointer is compared with the bounds of
-   the C stack instead, which the sliced backend never leaves and the stacks backend swaps.
+   the C stack instead, which are swapped where tasklets have different stacks.
 
    What else is new in the thread state and stays the thread's, for all of its tasklets:
    - asyncio_running_loop, asyncio_running_task: they change with the tasklets that have any, by asyncio's own functions (running_loop.c);
@@ -45,9 +45,6 @@
 typedef struct {
     struct _PyInterpreterFrame *frame;
     PyObject *executor; /* owned: the machine code that the tasklet runs, NULL without CPython's JIT */
-#ifdef ROAMLET_SWITCH_STACKS
-    uintptr_t stack_top, soft_limit, hard_limit;
-#endif
 } VersionFields;
 
 #include "current_frame.h"
@@ -60,11 +57,6 @@ version_save(VersionFields *saved, PyThreadState *tstate)
 {
     saved->frame = tstate->current_frame;
     saved->executor = Py_XNewRef(tstate->current_executor);
-#ifdef ROAMLET_SWITCH_STACKS
-    saved->stack_top = ((_PyThreadStateImpl *)tstate)->c_stack_top;
-    saved->soft_limit = ((_PyThreadStateImpl *)tstate)->c_stack_soft_limit;
-    saved->hard_limit = ((_PyThreadStateImpl *)tstate)->c_stack_hard_limit;
-#endif
 }
 
 static inline __attribute__((always_inline)) void
@@ -73,11 +65,6 @@ version_load(VersionFields *saved, PyThreadState *tstate)
     tstate->current_frame = saved->frame;
     tstate->current_executor = saved->executor;
     Py_XDECREF(saved->executor); /* deallocating one runs no Python code */
-#ifdef ROAMLET_SWITCH_STACKS
-    ((_PyThreadStateImpl *)tstate)->c_stack_top = saved->stack_top;
-    ((_PyThreadStateImpl *)tstate)->c_stack_soft_limit = saved->soft_limit;
-    ((_PyThreadStateImpl *)tstate)->c_stack_hard_limit = saved->hard_limit;
-#endif
 }
 
 static inline void
@@ -122,22 +109,9 @@ version_limits_load(const VersionLimits *limits, PyThreadState *tstate)
     impl->c_stack_hard_limit = limits->hard;
 }
 
-#ifdef ROAMLET_SWITCH_STACKS
-/* After version_fresh: the tasklet will run on the stack [low, high). Below `low` nothing needs to be accessible. The margins are CPython's own for a thread's stack. */
-static inline void
-version_stack_limits(VersionFields *fresh, const void *low, const void *high)
-{
-    fresh->stack_top = (uintptr_t)high;
-    fresh->hard_limit = (uintptr_t)low + _PyOS_STACK_MARGIN_BYTES;
-    fresh->soft_limit = (uintptr_t)low + 2 * _PyOS_STACK_MARGIN_BYTES;
-}
-
-#endif
-
-#if defined(ROAMLET_SWITCH_STACKS) || defined(ROAMLET_SWITCH_NATIVE)
 /* Whether the limits lie where this was built to find them. They follow the public part of the thread state, which a
    later patch release may have made longer. */
-static inline bool
+static inline UNUSED bool
 version_limits_found(PyThreadState *tstate)
 {
     _PyThreadStateImpl *impl = (_PyThreadStateImpl *)tstate;
@@ -145,7 +119,6 @@ version_limits_found(PyThreadState *tstate)
     return impl->c_stack_hard_limit != 0 && impl->c_stack_soft_limit == impl->c_stack_hard_limit + _PyOS_STACK_MARGIN_BYTES &&
            impl->c_stack_soft_limit < here && here < impl->c_stack_top;
 }
-#endif
 
 /* Whether a C call of the eval loop begins here. */
 static inline bool

@@ -37,8 +37,6 @@ stack_pointer(void)
     return sp;
 }
 
-#ifndef ROAMLET_SWITCH_STACKS
-
 __attribute__((noinline, used, visibility("hidden"))) void roamlet_slice_swap(CStack *from, CStack *to);
 
 /* Save where we are in `from`, let roamlet_slice_swap exchange the slices, go on where `to` stopped.
@@ -70,10 +68,6 @@ slices_jump(CStack *from, CStack *to)
         :
         : STACK_CLOBBERS);
 }
-
-#endif
-
-#ifndef ROAMLET_SWITCH_SLICED
 
 /* Save where we are in `from`, go on where `to` stopped. */
 static inline __attribute__((always_inline)) void
@@ -113,8 +107,6 @@ stack_leave(const CStack *to)
         : "memory");
     __builtin_unreachable();
 }
-
-#endif
 
 /* The control register of the floating-point unit belongs to a tasklet as the others do. */
 typedef struct {

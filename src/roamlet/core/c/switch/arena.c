@@ -13,17 +13,6 @@ static void *large_free;
 static int large_count;
 static char large_busy;
 
-/* For the backend with stacks: such a chunk was made, or is about to be freed. */
-#ifdef ROAMLET_SWITCH_STACKS
-static void guest_arrives(_PyStackChunk *chunk);
-static void guest_leaves(_PyStackChunk *chunk);
-#define LARGE_MADE(block) guest_arrives(block)
-#define LARGE_DROPPED(block) guest_leaves(block)
-#else
-#define LARGE_MADE(block) ((void)(block))
-#define LARGE_DROPPED(block) ((void)(block))
-#endif
-
 static void *
 large_alloc(void *context, size_t size)
 {
@@ -36,18 +25,12 @@ large_alloc(void *context, size_t size)
         }
         __atomic_clear(&large_busy, __ATOMIC_RELEASE);
     }
-    if (block == NULL)
-        block = arena.alloc(context, size);
-    if (size == LARGE_CHUNK && block != NULL)
-        LARGE_MADE((_PyStackChunk *)block);
-    return block;
+    return block != NULL ? block : arena.alloc(context, size);
 }
 
 static void
 large_give(void *context, void *block, size_t size)
 {
-    if (size == LARGE_CHUNK)
-        LARGE_DROPPED((_PyStackChunk *)block);
     if (size == LARGE_CHUNK && !__atomic_test_and_set(&large_busy, __ATOMIC_ACQUIRE)) {
         bool kept = large_count < LARGE_POOL;
         if (kept) {

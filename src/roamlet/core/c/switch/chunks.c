@@ -1,4 +1,4 @@
-/* Memory for Python frames in the backends with slices: the first data-stack chunk of each tasklet. What CPython adds is in arena.c.
+/* Memory for Python frames: the first data-stack chunk of each tasklet. What CPython adds is in arena.c.
 
    CPython never frees a chunk that it did not push, so a tasklet starts in a chunk of our own: no mmap to create one.
    Most need 1 KiB. Which functions need more is learnt when one of their tasklets is suspended with frames beyond its

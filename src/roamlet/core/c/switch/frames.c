@@ -1,11 +1,9 @@
 /* Frames of suspended tasklets, seen from outside.
 
-   Slicing alone has to do something about it: a C stack of one's own stays where it is. On 3.12 and later the entry frame of each eval loop lies on the C stack, between the Python frames of the loop and
-   their caller's. While a tasklet is suspended other data stands there, so that f_back, which follows the links, would
-   read nonsense. Whenever code can hold a frame object of a suspended tasklet, the links are bent around the entry
-   frames, and bent back before it goes on. */
-
-#ifndef ROAMLET_SWITCH_STACKS
+   On 3.12 and later the entry frame of each eval loop lies on the C stack, between the Python frames of the loop and their caller's.
+   While a tasklet's slice is in its buffer other data stands there, so that f_back, which follows the links, would read nonsense.
+   Whenever code can hold a frame object of such a tasklet, the links are bent around the entry frames, and bent back before it goes
+   on. */
 
 struct Exposure {
     int count, capacity;
@@ -25,17 +23,6 @@ saved_at(void *c_stack, void *wanted)
     return place;
 }
 
-#else
-
-static void *
-saved_at(void *c_stack, void *wanted)
-{
-    (void)c_stack;
-    return wanted;
-}
-
-#endif
-
 #if ENTRY_FRAMES_ON_C_STACK
 
 static inline _PyInterpreterFrame *
@@ -43,10 +30,6 @@ frame_saved_at(CStack *stack, _PyInterpreterFrame *frame)
 {
     return saved_at(stack, frame);
 }
-
-#endif
-
-#if ENTRY_FRAMES_ON_C_STACK && !defined(ROAMLET_SWITCH_STACKS)
 
 static void
 exposure_add(Exposure **exposure, _PyInterpreterFrame *frame)
@@ -124,10 +107,8 @@ switch_frame(Tasklet *tasklet)
     int collecting;
 
 #if ENTRY_FRAMES_ON_C_STACK
-#ifndef ROAMLET_SWITCH_STACKS
     if (sw->exposed == NULL && sw->stack.length > 0)
         frames_expose(sw, frame);
-#endif
     while (frame != NULL && frame_is_entry(frame_saved_at(&sw->stack, frame)))
         frame = frame_saved_at(&sw->stack, frame)->previous;
 #endif

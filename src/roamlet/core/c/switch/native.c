@@ -1,5 +1,5 @@
-/* What the backends that switch by themselves have in common: they swap CPython's thread state, and they find a switch
-   inside a foreign greenlet by the chunk that its Python frames begin in. */
+/* What the native backend knows of a tasklet beside its C stack (slices.c): its context, depth and frames, which are in CPython's thread
+   state while it runs; and that a switch is inside a foreign greenlet, by the chunk that its Python frames begin in. */
 
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -8,15 +8,11 @@
 #include "frames.c"
 #include "visit.c"
 
-/* The part of switch_module_init that both need. `why_not` says what a shadow stack has to do with it. */
+/* The part of switch_module_init that is not about stacks. */
 static int
-native_init(const char *why_not)
+native_init(void)
 {
     static bool installed;
-    if (shadow_stack_enabled()) {
-        PyErr_SetString(PyExc_ImportError, why_not);
-        return -1;
-    }
     if (!installed && visit_init() < 0)
         return -1;
     if (!installed)
@@ -170,7 +166,7 @@ switch_depth(Tasklet *tasklet)
 static _PyInterpreterFrame *
 frame_previous(SwitchState *sw, _PyInterpreterFrame *frame, _PyInterpreterFrame *read, int *bent)
 {
-#if ENTRY_FRAMES_ON_C_STACK && !defined(ROAMLET_SWITCH_STACKS)
+#if ENTRY_FRAMES_ON_C_STACK
     if (sw->exposed != NULL && *bent < sw->exposed->count && sw->exposed->link[*bent].frame == frame)
         return sw->exposed->link[(*bent)++].previous;
 #else

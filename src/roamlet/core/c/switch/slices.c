@@ -102,8 +102,12 @@ switch_module_init(void)
         return -1;
     }
 #endif
-    return native_init("this process runs with a shadow stack, which stack slicing cannot follow: set "
-                       "ROAMLET_SWITCH=greenlet or start it without user shadow stacks");
+    if (shadow_stack_enabled()) {
+        PyErr_SetString(PyExc_ImportError, "this process runs with a shadow stack, which stack slicing cannot follow: set "
+                                           "ROAMLET_SWITCH=greenlet or start it without user shadow stacks");
+        return -1;
+    }
+    return native_init();
 }
 
 static int

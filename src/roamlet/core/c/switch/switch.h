@@ -7,14 +7,10 @@
 
 #if defined(ROAMLET_SWITCH_NATIVE)
 #include "slices.h"
-#elif defined(ROAMLET_SWITCH_SLICED)
-#include "sliced.h"
-#elif defined(ROAMLET_SWITCH_STACKS)
-#include "stacks.h"
 #elif defined(ROAMLET_SWITCH_GREENLET)
 #include "greenlet.h"
 #else
-#error "no switching backend chosen: define ROAMLET_SWITCH_NATIVE, ROAMLET_SWITCH_SLICED, ROAMLET_SWITCH_STACKS or ROAMLET_SWITCH_GREENLET"
+#error "no switching backend chosen: define ROAMLET_SWITCH_NATIVE or ROAMLET_SWITCH_GREENLET"
 #endif
 
 /* Whether tasklets that begin from now on all do so on their thread's own C stack, since somebody's greenlets are about. */

@@ -27,8 +27,6 @@ stack_pointer(void)
     return sp;
 }
 
-#ifndef ROAMLET_SWITCH_STACKS
-
 /* The extension is built with -mno-red-zone, so that no function of ours keeps data below its stack pointer: saving
    those 128 bytes with every slice would cost a tenth of a message. */
 
@@ -59,10 +57,6 @@ slices_jump(CStack *from, CStack *to)
         :
         : STACK_CLOBBERS);
 }
-
-#endif
-
-#ifndef ROAMLET_SWITCH_SLICED
 
 /* Save where we are in `from`, go on where `to` stopped. */
 static inline __attribute__((always_inline)) void
@@ -95,8 +89,6 @@ stack_leave(const CStack *to)
         : "memory");
     __builtin_unreachable();
 }
-
-#endif
 
 /* The control words of the two floating-point units belong to a tasklet as the registers do. */
 typedef struct {

@@ -36,8 +36,6 @@ struct Stack {
     Region *region;
     uint32_t slot;
     uint32_t uses;
-    int guests;  /* foreign greenlets that began on it and have not ended */
-    bool waits;  /* for them: its tasklet has ended */
     _PyStackChunk chunk;
 };
 
@@ -161,47 +159,10 @@ stack_cut(SwitchThread *thread)
     stack->region = region;
     stack->slot = slot;
     stack->uses = 0;
-    stack->guests = 0;
-    stack->waits = false;
     stack->chunk.previous = NULL;
     stack->chunk.size = (size_t)(high - (char *)&stack->chunk);
     stack->chunk.top = 0;
     return stack;
-}
-
-/* Put those that no greenlet is left on back into the pool. */
-static void
-stacks_left(SwitchThread *thread)
-{
-    Stack **place = &thread->waiting, *stack;
-    while ((stack = *place) != NULL) {
-        if (stack->guests > 0) {
-            place = &stack->next;
-            continue;
-        }
-        *place = stack->next;
-        stack->waits = false;
-        stack->next = thread->warm;
-        thread->warm = stack;
-        thread->warm_count++;
-    }
-    thread->left = 0;
-}
-
-static __attribute__((noinline)) Stack *
-stack_new(SwitchThread *thread)
-{
-    if (thread->left > 0) {
-        Stack *stack;
-        stacks_left(thread);
-        stack = thread->warm;
-        thread->warm = stack->next;
-        thread->warm_count--;
-        return stack;
-    }
-    if (thread->spare == NULL)
-        thread->spare = stack_cut(thread);
-    return stack_cut(thread);
 }
 
 /* A stack that is not in use; NULL when there is no memory. */
@@ -210,7 +171,7 @@ stack_take(SwitchThread *thread)
 {
     Stack *stack = thread->warm;
     if (unlikely(stack == NULL))
-        return stack_new(thread);
+        return stack_cut(thread);
     thread->warm = stack->next;
     thread->warm_count--;
     return stack;
@@ -230,7 +191,7 @@ stack_retire(SwitchThread *thread, Stack *stack)
 
 /* Whether the C stack was ever deeper than what a free one keeps. Return addresses stand there, then; a page that was
    never written reads as zeros and costs no memory. What this misses, counting finds later. */
-static inline NOT_SANITIZED bool
+static inline bool
 stack_was_deep(Stack *stack)
 {
     const volatile uint64_t *probe = (uint64_t *)((char *)stack - WARM_BYTES);
@@ -252,16 +213,6 @@ stack_shrink(SwitchThread *thread, Stack *stack)
 static inline void
 stack_give(SwitchThread *thread, Stack *stack)
 {
-    if (unlikely(stack->guests > 0)) {
-        stack->waits = true;
-        stack->next = thread->waiting;
-        thread->waiting = stack;
-        return;
-    }
-    if (unlikely(stack == thread->spare)) {
-        thread->spare_used = false;
-        return;
-    }
     if (unlikely(thread->warm_count >= WARM_STACKS) && thread->warm != NULL)
         stack_retire(thread, stack_take(thread));
     if (unlikely(stack_was_deep(stack)))
@@ -275,47 +226,6 @@ stack_give(SwitchThread *thread, Stack *stack)
 static void
 stacks_trim(SwitchThread *thread)
 {
-    stacks_left(thread);
     while (thread->warm != NULL)
         stack_retire(thread, stack_take(thread));
-    if (thread->spare != NULL && !thread->spare_used && thread->regions->next == NULL && thread->regions->used == 1) {
-        stack_retire(thread, thread->spare);
-        thread->spare = NULL;
-    }
-}
-
-/* ---- foreign greenlets ---- */
-
-/* A greenlet that was suspended on a tasklet's stack comes back to this very place of memory, and it may do so after the
-   tasklet has ended: as long as there is one, no other tasklet gets the stack. A greenlet shows by the first chunk that CPython
-   makes for its frames, when the thread has none in use; the first slot of such a chunk is never used, and says which
-   stack it is. */
-static void
-guest_arrives(_PyStackChunk *chunk)
-{
-    Scheduler *scheduler = this_scheduler;
-    Stack *stack = NULL;
-    if (scheduler != NULL && scheduler->tstate->datastack_chunk == NULL)
-        stack = scheduler->current->sw.memory;
-    chunk->data[0] = (PyObject *)stack;
-    if (stack != NULL)
-        stack->guests++;
-}
-
-static void
-guest_leaves(_PyStackChunk *chunk)
-{
-    Scheduler *scheduler = this_scheduler;
-    Stack *stack = (Stack *)chunk->data[0];
-    if (chunk->previous != NULL || stack == NULL || scheduler == NULL)
-        return;
-    /* Not every chunk is a first one, and not every first one was made here: is it a stack's address at all? */
-    for (Region *region = scheduler->sw.regions; region != NULL; region = region->next) {
-        size_t offset = (size_t)((char *)stack - region->memory), slot = offset / scheduler->sw.stride;
-        if ((char *)stack < region->memory || slot >= region->fresh || stack_at(&scheduler->sw, region, slot) != stack)
-            continue;
-        if (stack->guests > 0 && --stack->guests == 0 && stack->waits)
-            scheduler->sw.left++;
-        return;
-    }
 }

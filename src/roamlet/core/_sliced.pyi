@@ -1,2 +1,0 @@
-from roamlet.core._core import *  # noqa: F403
-from roamlet.core._core import backend as backend
