@@ -75,6 +75,60 @@ def test_a_call_killed_while_it_waits_for_room_has_sent_nothing(context: remote.
     assert (channel.receive(), channel.buffered) == (0, 0)
 
 
+def test_a_sequence_into_a_buffer_has_as_many_values_under_way_as_the_buffer_holds(everywhere: remote.Context) -> None:
+    channel: roamlet.channel[int] = roamlet.channel(3)
+    call = everywhere.spawn(sent.send_sequence, (channel, 8))
+    while channel.buffered < 3:
+        roamlet.sleep(0.001)
+    wait_for_requests(everywhere, 3)  # one at a time would be one
+    assert [channel.receive() for _ in range(8)] == list(range(8))
+    assert call.join() == 8
+
+
+def test_a_sequence_into_a_channel_without_a_buffer_has_one_value_under_way(context: remote.Context) -> None:
+    channel: roamlet.channel[int] = roamlet.channel()
+    call = context.spawn(sent.send_sequence, (channel, 3))
+    wait_for_requests(context, 1)
+    assert context.call(sent.same, (channel, channel))[0]  # what was on its way has come by now
+    assert len(link_of(context).channels._requests) == 1
+    assert [channel.receive() for _ in range(3)] == [0, 1, 2]
+    assert call.join() == 3
+
+
+def test_a_sequence_of_a_call_that_is_killed_has_no_gaps_and_leaves_nothing(everywhere: remote.Context) -> None:
+    channel: roamlet.channel[int] = roamlet.channel(4)
+    call = everywhere.spawn(sent.send_sequence, (channel, 100))
+    wait_for_requests(everywhere, 4)
+    got = [channel.receive() for _ in range(3)]
+    call.kill()
+    with raises(roamlet.TaskletKilled):
+        call.join()
+    while link_of(everywhere).channels._requests:
+        roamlet.sleep(0.001)
+    channel.close()
+    got += channel
+    assert got == list(range(len(got))) and 7 <= len(got) < 100
+
+
+def test_what_comes_before_a_value_that_cannot_be_sent_is_sent(everywhere: remote.Context) -> None:
+    channel: roamlet.channel[int] = roamlet.channel(10)
+    assert "cannot travel" in everywhere.call(sent.send_until_error, (channel, 5))
+    channel.close()
+    assert list(channel) == list(range(5))
+
+
+def test_a_sequence_into_a_buffer_that_is_closed_meanwhile_ends(everywhere: remote.Context) -> None:
+    channel: roamlet.channel[int] = roamlet.channel(2)
+    call = everywhere.spawn(sent.send_sequence, (channel, 50))
+    wait_for_requests(everywhere, 2)
+    channel.close()
+    got = list(channel)
+    with raises(remote.RemoteError, match="ChannelClosed: send on a closed channel"):
+        call.join()
+    assert got == list(range(len(got)))
+    assert not link_of(everywhere).channels._requests
+
+
 def test_select_takes_what_contexts_send_into_buffers(context: remote.Context) -> None:
     first, second = roamlet.channel(2), roamlet.channel(2)
     call = context.spawn(sent.send_all, (second, ["a", "b", "c"]))

@@ -59,6 +59,7 @@ LAST_WINDOW = 1024  # values that a loop over a channel may have under way
 MOST_REQUESTS = 1024  # sends of one context that may be unanswered
 MOST_BYTES = 1 << 23  # of them; values of streams that were not taken have limits of their own, which are as large
 MOST_VALUE = (1 << 22) - 64  # bytes of one value that is sent up
+MOST_AHEAD = 64  # values of a sequence that may be under way into a buffer
 _LARGE = 1 << 15  # bytes that are sent as they are rather than copied into a message
 
 
@@ -260,10 +261,7 @@ class Channel(object):
 
     def send(self, value):
         """Send a value. Raises ChannelClosed when the channel is closed, CannotTravel when the value is not plain."""
-        if type(value) is bytes and len(value) > _LARGE and not codec.PY2:
-            self._send(b"S", codec.head_of(value), value)  # they are not copied
-        else:
-            self._send(b"S", self._home.dumps(value, "value"))
+        self._accepted(*self._send(b"S", *self._packed(value)))
 
     def send_exception(self, exception, *args):
         """Send an exception for the receiver to raise; one that is no builtin arrives as RemoteError."""
@@ -273,17 +271,50 @@ class Channel(object):
             raise TypeError(
                 "send_exception() takes an exception class and its arguments, or an exception instance alone"
             )
-        self._send(b"X", failure(exception))
+        self._accepted(*self._send(b"X", failure(exception)))
 
     def send_sequence(self, values):
-        """Send each of the values; return how many there were."""
-        count = 0
-        for value in values:
-            self.send(value)
-            count += 1
+        """Send each of the values; return how many there were.
+
+        Where the channel has a buffer as many are under way at a time as it holds, MOST_AHEAD at most, so that not each of them
+        takes a round trip. Where one cannot be sent those before it have been. What is not accepted when the call is killed is
+        withdrawn.
+        """
+        count, most = 0, 1
+        ahead = collections.deque()  # what _send returned
+        finish, refused = False, False
+        try:
+            for value in values:
+                if count == 1 and not self.window:
+                    most = max(1, min(self.buffer, MOST_AHEAD))
+                packed = self._packed(value)
+                while len(ahead) >= most:
+                    refused = True
+                    self._accepted(*ahead.popleft())
+                    refused = False
+                ahead.append(self._send(b"S", *packed))
+                count += 1
+            finish = True
+        except Exception:
+            finish = not refused  # else those after it are refused, too
+            raise
+        finally:
+            try:
+                while finish and ahead:
+                    self._accepted(*ahead.popleft())
+            finally:
+                while ahead:
+                    self._home.withdraw(self, ahead.pop()[0])  # the last first: what was accepted has no gaps
         return count
 
+    def _packed(self, value):
+        """What is sent of a value: a body, and a tail that is not copied."""
+        if type(value) is bytes and len(value) > _LARGE and not codec.PY2:
+            return codec.head_of(value), value
+        return self._home.dumps(value, "value"), b""
+
     def _send(self, verb, body, tail=b""):
+        """Send it, which may block; return the number of the request, and what its answer is waited for with: None in a stream."""
         home = self._home
         size = len(body) + len(tail)
         if size > MOST_VALUE:
@@ -301,8 +332,12 @@ class Channel(object):
                 "the parent closed the channel before it had room for %d of the values sent" % refused
             )
         home.send(self, VERB.pack(verb, number) + body, tail)
-        if waiter is not None and home.answer(self, number, waiter) == CLOSED:
-            raise home.ChannelClosed("send on a closed channel: the parent has closed it")
+        return number, waiter
+
+    def _accepted(self, number, waiter):
+        """Wait until what was sent is accepted. Raises ChannelClosed where it is not."""
+        if waiter is not None and self._home.answer(self, number, waiter) == CLOSED:
+            raise self._home.ChannelClosed("send on a closed channel: the parent has closed it")
 
     # ---- the rest
 
@@ -558,27 +593,32 @@ class Channels(object):
         self._bytes += size
         number = next(self.numbers) & 0xFFFFFFFF
         self._requests[number] = (channel, waiter, size)
-        self.waits_for(waiter)
         return number
 
     def answer(self, channel, number, waiter):
-        """Wait for the answer to a request, and return it. A call that is killed meanwhile withdraws it first."""
-        outcome = waiter.wait()
-        if outcome[0] == "killed":
-            with self.lock:
-                waiter = self.waiter()
-                request = self._requests.get(number)
-                if request is not None:
-                    self._requests[number] = (channel, waiter, request[2])
-            if request is not None:
-                self.send(channel, VERB.pack(b"W", number))
-                waiter.wait()
-            with self.lock:
-                self.waits_for(None)
-            raise self.killed(outcome)
+        """Wait for the answer to a request, and return it. A call that is killed before or meanwhile withdraws it first."""
+        with self.lock:
+            killed = self._killed and self._killed.pop(getattr(self._here, "number", None), False)
+            if not killed:
+                self.waits_for(waiter)
+        outcome = ["killed"] if killed else waiter.wait()
         with self.lock:
             self.waits_for(None)
+        if outcome[0] == "killed":
+            self.withdraw(channel, number)
+            raise self.killed(outcome)
         return outcome[1]
+
+    def withdraw(self, channel, number):
+        """Withdraw a request that has not been answered, and wait for the answer that says whether that came too late."""
+        with self.lock:
+            waiter = self.waiter()
+            request = self._requests.get(number)
+            if request is not None:
+                self._requests[number] = (channel, waiter, request[2])
+        if request is not None:
+            self.send(channel, VERB.pack(b"W", number))
+            waiter.wait()
 
     def take(self, destination, source, number, kind, body):
         """Handle a CHANNEL frame. Runs in the thread that reads."""

@@ -23,6 +23,18 @@ def send_all(channel, values):
     return len(values)
 
 
+def send_sequence(channel, count):
+    return channel.send_sequence(range(count))
+
+
+def send_until_error(channel, count):
+    """The value after so many cannot travel."""
+    try:
+        channel.send_sequence([object() if number == count else number for number in range(count + 2)])
+    except TypeError as error:
+        return str(error)
+
+
 def take_some(channel, count):
     """Leave the loop early."""
     taken = []
