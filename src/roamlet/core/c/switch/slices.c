@@ -180,6 +180,7 @@ static void __attribute__((noreturn, noinline)) stack_entry(void);
 
 #define IDLE_NS 5000000 /* a tasklet that has waited for so long is not expected to run soon */
 #define LOOKS 4         /* at so many stacks in turn */
+#define REFUSED_FOR 1000 /* tasklets that begin before another stack is asked for where one was refused */
 
 /* Whether a tasklet that begins may share this stack: its resident does not seem to be in use. */
 static bool
@@ -196,12 +197,17 @@ stack_more(Scheduler *scheduler, Stack *running)
 {
     SwitchThread *thread = &scheduler->sw;
     Stack *stack;
-    if (thread->stacks + 1 <= STACKS_MOST && (stack = stack_cut(thread)) != NULL)
-        return stack;
+    if (thread->refused > 0)
+        thread->refused--;
+    else if (thread->stacks + 1 <= STACKS_MOST) {
+        if ((stack = stack_cut(thread)) != NULL)
+            return stack;
+        thread->refused = REFUSED_FOR;
+    }
     for (int i = 0; i < LOOKS && (stack = stack_next(thread)) != NULL; i++)
         if (stack != running && stack != thread->common && stack_idles(scheduler, stack))
             return stack;
-    if (thread->common == NULL && (thread->common = stack_cut(thread)) == NULL)
+    if (thread->common == NULL && (thread->refused > 0 || (thread->common = stack_cut(thread)) == NULL))
         thread->common = stack_next(thread);
     return thread->common != NULL ? thread->common : &thread->own;
 }

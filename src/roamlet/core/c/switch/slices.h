@@ -64,6 +64,7 @@ typedef struct {
     Region *looking;     /* where the next stack to be shared is looked for */
     uint32_t looking_slot;
     uint32_t stacks;     /* how many there are in all regions */
+    uint32_t refused;    /* so many tasklets more begin before another stack is asked for */
     size_t page;
     size_t stride;       /* from one stack to the next; 0: no region yet */
     RootChunk *pool[CHUNK_CLASSES];

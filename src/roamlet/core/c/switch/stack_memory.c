@@ -7,6 +7,7 @@
         low                                                   base, a little below the end
         | guard |                     ... C stack, grows down | */
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -20,6 +21,7 @@
 #endif
 #define STACKS_OF_PROCESS 8192 /* at most: each takes two mappings with its guard, of which a process may have 65,530 */
 #define ADDRESSES_PART 8       /* of what the process may have (ulimit -v) at most are reserved */
+#define COUNTED_BYTES ((size_t)128 << 20) /* of stacks in a process where the kernel counts what is not touched, too */
 
 struct Region {
     Region *next;
@@ -51,6 +53,22 @@ stacks_may_reserve(size_t length)
     struct rlimit limit;
     return getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
            stacks_reserved + length <= limit.rlim_cur / ADDRESSES_PART;
+}
+
+/* Whether the kernel counts memory that may be written before it is touched (vm.overcommit_memory = 2): 2 GiB for the stacks of a thread
+   would be taken from others then. */
+static bool
+stacks_are_counted(void)
+{
+    static int counted = -1;
+    if (counted < 0) {
+        char mode = '0';
+        int file = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
+        counted = file >= 0 && read(file, &mode, 1) == 1 && mode == '2';
+        if (file >= 0)
+            close(file);
+    }
+    return counted;
 }
 
 /* A new region with as many stacks as can be had, the newest of the list. NULL when there is no memory, or there are enough. */
@@ -98,7 +116,9 @@ stack_cut(SwitchThread *thread)
     slot = region->fresh;
     low = region->memory + slot * thread->stride;
     end = low + thread->stride;
-    if (stacks_made >= STACKS_OF_PROCESS || mprotect(low + GUARD_BYTES, thread->stride - GUARD_BYTES, PROT_READ | PROT_WRITE) != 0)
+    if (stacks_made >= STACKS_OF_PROCESS || (stacks_are_counted() && (stacks_made + 1) * thread->stride > COUNTED_BYTES))
+        return NULL;
+    if (mprotect(low + GUARD_BYTES, thread->stride - GUARD_BYTES, PROT_READ | PROT_WRITE) != 0)
         return NULL;
     region->fresh++;
     stacks_made++;
@@ -164,7 +184,7 @@ stacks_trim(SwitchThread *thread)
     Region **place = &thread->regions, *region;
     thread->free = NULL;
     thread->looking = NULL;
-    thread->looking_slot = 0;
+    thread->looking_slot = thread->refused = 0;
     if (thread->common != NULL && thread->common->members == 0)
         thread->common = NULL;
     while ((region = *place) != NULL) {
