@@ -75,35 +75,12 @@ enum {
     ATTEND_DEBUGGER = 8, /* `in_trace` is not 0 */
 };
 
+/* What each switch and each message looks at comes first, so that it lies in few lines of the cache. */
 struct Tasklet {
     PyObject_HEAD
     Tasklet *next, *prev; /* neighbours in the run queue, or in the queue of what it is blocked on */
     Scheduler *scheduler; /* of the thread it belongs to; counted in scheduler->tasklets */
     PyObject *tempval;    /* the value in transit: what it sends, what its blocking call will return, or an exception */
-    PyObject *waiting_on; /* borrowed: the Channel, Waiter or holder of `queue`; its C frame holds the reference */
-    RoamletQueue *queue;     /* while BLOCKED_QUEUE: the one it is in */
-    int64_t since;           /* ns on the machine's clock: the look at timers and hub before it began to wait; coarse */
-    PyObject *const *operands; /* out of the run queue: where the arguments of the call end that waits; NULL: not known */
-    PyObject *function, *args, *kwargs;
-    PyObject *context; /* contextvars.Context that it will start in; NULL: an empty one */
-    Tasklet *started_next, *started_prev; /* the scheduler's list of started tasklets */
-    Tasklet *run_outer;  /* while in_run: the run() around its own, in scheduler->runs */
-    PyObject *tracing[2]; /* its own trace and profile functions; NULL: its thread's */
-    RunningLoop *loop;    /* owned: the event loop that runs in it, while it is suspended; NULL: none */
-#if LAZY_IMPORTS_KNOWN
-    PyObject *lazy_imports; /* owned: those that it resolves, while it is suspended; NULL: none */
-#endif
-    CancelScope *scope;   /* owned: the innermost scope it is in; NULL: none */
-    Tasklet *scope_next, **scope_link; /* the scope's list of those whose innermost it is */
-    int64_t until;        /* while it waits in a scope: its call's own deadline, ROAMLET_NEVER without */
-    LocalEntry *locals;   /* what it has in objects of the type local, the newest first */
-    PyObject *weakrefs;
-    int timer;             /* index in the scheduler's heap of timers, -1: none */
-    int atomic;            /* how many atomic blocks it is in; set_atomic(True) is one more */
-#if EVENTS_FOLLOWED
-    uint32_t events;       /* tstate_events() when it last ran on */
-#endif
-    uint32_t trace_id;     /* its number in traces; 0: in none yet */
     uint8_t special;       /* SPECIAL_ flags */
     int8_t blocked;        /* one of the values above */
     uint8_t state;         /* TASKLET_UNBOUND, NEW or STARTED */
@@ -114,15 +91,39 @@ struct Tasklet {
     bool keeps;        /* its wait is one of scheduler->keepers */
     bool limited;      /* a scope's deadline ends its wait, which is one of scheduler->keepers for that (once more) */
     bool iterating;    /* receives for a `for` loop: close() ends it */
-    bool atomic_flag;  /* set_atomic(True) */
     bool block_trap;   /* may not be blocked */
-    bool preempted;    /* suspended between two instructions, in an event */
     bool held;         /* on its way to another process: kill() is only noted */
+    int timer;             /* index in the scheduler's heap of timers, -1: none */
+    PyObject *waiting_on; /* borrowed: the Channel, Waiter or holder of `queue`; its C frame holds the reference */
+    PyObject *const *operands; /* out of the run queue: where the arguments of the call end that waits; NULL: not known */
+    int64_t since;           /* ns on the machine's clock: the look at timers and hub before it began to wait; coarse */
+    CancelScope *scope;   /* owned: the innermost scope it is in; NULL: none */
+#if EVENTS_FOLLOWED
+    uint32_t events;       /* tstate_events() when it last ran on */
+#endif
+    uint32_t trace_id;     /* its number in traces; 0: in none yet */
+    SwitchState sw;
+    PyObject *function, *args, *kwargs;
+    PyObject *context; /* contextvars.Context that it will start in; NULL: an empty one */
+    Tasklet *started_next, *started_prev; /* the scheduler's list of started tasklets */
+    RoamletQueue *queue;     /* while BLOCKED_QUEUE: the one it is in */
+    LocalEntry *locals;   /* what it has in objects of the type local, the newest first */
+    PyObject *weakrefs;
+    PyObject *tracing[2]; /* its own trace and profile functions; NULL: its thread's */
+    RunningLoop *loop;    /* owned: the event loop that runs in it, while it is suspended; NULL: none */
+#if LAZY_IMPORTS_KNOWN
+    PyObject *lazy_imports; /* owned: those that it resolves, while it is suspended; NULL: none */
+#endif
+    Tasklet *run_outer;  /* while in_run: the run() around its own, in scheduler->runs */
+    Tasklet *scope_next, **scope_link; /* the scope's list of those whose innermost it is */
+    int64_t until;        /* while it waits in a scope: its call's own deadline, ROAMLET_NEVER without */
+    int atomic;            /* how many atomic blocks it is in; set_atomic(True) is one more */
+    bool atomic_flag;  /* set_atomic(True) */
+    bool preempted;    /* suspended between two instructions, in an event */
     bool killed;       /* since it was held */
     bool ignore_nesting;      /* may be preempted inside C calls that call Python */
     bool marked;              /* on 3.11: some of its frames tell the watchdog of opcodes */
     bool in_run, run_hub, run_threadblock; /* inside run(), and what that run waits for */
-    SwitchState sw;
 };
 
 struct Channel {

@@ -31,8 +31,8 @@ typedef struct {
     PyObject *context; /* owned while the tasklet is suspended, the thread state's while it runs */
     _PyStackChunk *chunk;
     PyObject **chunk_top, **chunk_limit;
+    int tracing, event; /* side by side, and written so: they are read as one word, which must not wait for two writes */
     int depth; /* of Python calls: recursion limits may change while it is suspended */
-    int tracing, event;
 } ThreadFields;
 
 /* Save what belongs to the running tasklet. Moves the reference to the context. */
@@ -81,7 +81,7 @@ fields_fresh(ThreadFields *fresh, _PyErr_StackItem *exc_base, _PyStackChunk *chu
     /* CPython unmaps a chunk when its first slot is popped: starting at the second keeps this one ours. */
     fresh->chunk_top = &chunk->data[1];
     fresh->chunk_limit = (PyObject **)((char *)chunk + chunk->size);
-    fresh->depth = 0;
     fresh->tracing = 0;
     fresh->event = NO_TRACED_EVENT;
+    fresh->depth = 0;
 }

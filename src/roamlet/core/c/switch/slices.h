@@ -26,11 +26,11 @@ typedef struct {
     uint8_t hint;         /* of the size of its first chunk */
     uint8_t size_class;
     ThreadFields fields;
+    _PyStackChunk *chunk; /* where its first Python frame lies; main: the thread's own */
+    Stack *home;          /* the stack that it belongs to; NULL: not started, or ended */
+    Exposure *exposed;    /* links between frames that were bent around the C stack; NULL: none */
     _PyErr_StackItem exc_base;
     VersionRoot root;
-    _PyStackChunk *chunk; /* where its first Python frame lies; main: the thread's own */
-    Exposure *exposed;    /* links between frames that were bent around the C stack; NULL: none */
-    Stack *home;          /* the stack that it belongs to; NULL: not started, or ended */
     SanitizedStack sanitized;
 } SwitchState;
 
