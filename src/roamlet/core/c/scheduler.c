@@ -373,6 +373,18 @@ error_handle(PyObject *error)
     return error;
 }
 
+/* Call a function with a tuple of arguments: what PyObject_Call does, without its detours for a function of Python. A new reference, or
+   NULL with an exception set. */
+static inline PyObject *
+function_call(PyObject *function, PyObject *args)
+{
+    PyObject *const *values = ((PyTupleObject *)args)->ob_item;
+    size_t count = (size_t)PyTuple_GET_SIZE(args);
+    if (likely(PyFunction_Check(function)))
+        return ((PyFunctionObject *)function)->vectorcall(function, values, count, NULL);
+    return PyObject_Vectorcall(function, values, count, NULL);
+}
+
 static Tasklet *
 tasklet_main(Scheduler *scheduler, Tasklet *tasklet)
 {
@@ -387,8 +399,7 @@ tasklet_main(Scheduler *scheduler, Tasklet *tasklet)
         if (unlikely(--scheduler->ticks <= 0) && scheduler_tick(scheduler) < 0)
             result = NULL;
         else if (tasklet->kwargs == NULL)
-            result = PyObject_Vectorcall(tasklet->function, ((PyTupleObject *)tasklet->args)->ob_item,
-                                         (size_t)PyTuple_GET_SIZE(tasklet->args), NULL);
+            result = function_call(tasklet->function, tasklet->args);
         else
             result = PyObject_Call(tasklet->function, tasklet->args, tasklet->kwargs);
         if (unlikely(result == NULL))

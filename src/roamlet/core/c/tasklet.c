@@ -1,7 +1,7 @@
 /* Tasklets: making, binding, running and killing them. Their end is in finalize.c, their attributes and tables in inspect.c. */
 
 #ifndef TASKLET_POOL
-#define TASKLET_POOL 256
+#define TASKLET_POOL 1024
 #endif
 static Tasklet *tasklet_pool[TASKLET_POOL];
 static int tasklet_pooled;
@@ -104,15 +104,16 @@ tasklet_bind_function(Tasklet *tasklet, PyObject *function)
 static int
 tasklet_bind_args(Tasklet *tasklet, PyObject *args, PyObject *kwargs)
 {
-    PyObject *context, *old_context, *old_args, *old_kwargs;
+    Scheduler *here = this_scheduler;
+    PyThreadState *tstate = likely(here != NULL) ? here->tstate : PyThreadState_Get();
+    PyObject *context = NULL, *old_context, *old_args, *old_kwargs;
     if (thread_gone(tasklet) < 0)
         return -1;
     if (tasklet->function == NULL) {
         PyErr_SetString(PyExc_RuntimeError, "the tasklet was not bound to a function: tasklet(function)(*args)");
         return -1;
     }
-    context = PyThreadState_Get()->context != NULL ? PyContext_CopyCurrent() : NULL; /* without one: an empty one */
-    if (context == NULL && PyErr_Occurred())
+    if (tstate->context != NULL && (context = PyContext_CopyCurrent()) == NULL) /* without one: an empty one */
         return -1;
     old_context = tasklet->context;
     old_args = tasklet->args;
