@@ -27,6 +27,7 @@
 /* What a slice may hold beyond the stack pointer of the function that asks for room: the frame of a function that it calls to switch. */
 #define SLICE_SLACK 128
 #define SLICE_DISCARD UINT32_MAX
+#define CACHE_LINE 64
 
 /* ---- slices ---- */
 
@@ -291,6 +292,9 @@ stack_prepare(Scheduler *scheduler, Stack *running, Tasklet *to)
 {
     if (to->state == TASKLET_NEW)
         stack_start(scheduler, to, stack_choose(scheduler, running));
+    else /* it comes to the cache while the resident's slice is copied */
+        for (uint32_t at = 0; at < to->sw.stack.length; at += CACHE_LINE)
+            __builtin_prefetch(to->sw.stack.buffer + at);
     return stack_enter(running, to);
 }
 
