@@ -16,6 +16,7 @@ from .ansible import measure as ansible
 from .call_async import measure as call_async
 from .calls import measure as calls
 from .core import measure as core
+from .executor import measure as executor
 from .files import measure as files
 from .io import measure as io
 from .libraries import measure as libraries
@@ -36,6 +37,7 @@ PARTS = {
     "start": start,
     "files": files,
     "call_async": call_async,
+    "executor": executor,
     "aio": aio,
     "threads": threads,
     "sleeping": sleeping,
@@ -58,7 +60,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "parts",
         nargs="*",
-        metavar="core|import|calls|stream|start|files|call_async|aio|threads|sleeping|io|libraries|wsgi|snapshot|seeing|gil|server|ansible",
+        metavar="core|import|calls|stream|start|files|call_async|executor|aio|threads|sleeping|io|libraries|wsgi|snapshot|seeing|gil|server|ansible",
         help="what to measure; without any, everything but ansible, which takes root and more than an hour",
     )
     parser.add_argument(

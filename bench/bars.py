@@ -117,6 +117,11 @@ def call_rate(way: str) -> Callable[[dict[str, Any]], float]:
     return value
 
 
+def executor_cost(run: dict[str, Any]) -> float:
+    costs = run["executor"]["no_op_us"]
+    return float(costs["roamlet"] / costs["calls"])
+
+
 def file_rate(run: dict[str, Any]) -> float:
     """roamlet's bytes per second at 200 ms as a multiple of Mitogen's."""
     rates = run["files"]["rates"]
@@ -313,6 +318,15 @@ BARS = (
     Bar("core", "message, roamlet / gevent", 0.05, RATIO, core_peer("message", "gevent")),
     Bar("core", "hand-over by semaphores, roamlet / gevent", 1 / 15, RATIO, core_peer("semaphore", "gevent")),
     Bar("core", "contended lock, roamlet / gevent", 1 / 15, RATIO, core_peer("contended", "gevent")),
+    Bar("executor", "a call that does nothing, CPU, executor / context.call", 1.15, RATIO, executor_cost),
+    Bar(
+        "executor",
+        "used of the cores by calls of 1 ms",
+        0.9,
+        "x",
+        lambda run: run["executor"]["used"]["roamlet"],
+        at_least=True,
+    ),
     Bar("import", "round trips beyond the call", 0, "round trips", beyond_the_call("warm")),
     Bar("import", "sent down by the call", 0.48, "MB", sent_down("warm")),
     Bar("import", "seconds at 200 ms, roamlet / Mitogen", 1 / 4, RATIO, import_time("200 ms", "import_s")),

@@ -53,6 +53,9 @@ rename, of
 - **Calls to worker threads**: wall time of a function that does nothing, the median turn; each peer with the pool that it brings.
   With a hundred outstanding, most of what is saved is wake-ups: one thread does many short jobs in a row. Calls that block
   for long take a thread each in every peer, and there the ratios shrink to nothing.
+- **Executors**: calls that do nothing are all submitted to one worker before the first result is asked for; the CPU time is
+  that of the process which submits, with all of its threads. Calls of 1 ms use the CPU for so long, so that of two cores the
+  executor itself and what carries the calls take their part.
 - **Event loops in tasklets**: CPU time of the process, in turns with asyncio's loop in a process of its own; the median of the
   ratios of neighbouring turns. An echo is 100 bytes over asyncio's streams, the clients being in another process, each with one
   message under way. `await_` and `wrap` are compared with a task that is made and awaited; the function of `wrap` switches once.

@@ -8,6 +8,7 @@ from roamlet_bench.show import NONE, Table, number
 from .aio.measure import FIGURES as AIO_FIGURES
 from .ansible import report as ansible
 from .core import FIGURES, blocked
+from .executor.measure import SIDES as EXECUTORS
 from .libraries.measure import ALONE
 from .libraries.measure import FIGURES as LIBRARY_FIGURES
 from .libraries.measure import SIDES as LIBRARY_SIDES
@@ -39,6 +40,8 @@ def tables(run: dict[str, Any]) -> list[Table]:
             made += part.tables(run[name])
     if "call_async" in run:
         made.append(call_async_table(run["call_async"]))
+    if "executor" in run:
+        made.append(executor_table(run["executor"]))
     if "aio" in run:
         made.append(aio_table(run["aio"]))
     if "threads" in run:
@@ -419,6 +422,15 @@ def threads_table(taken: dict[str, Any]) -> Table:
             theirs, ours = rates[kind]["threading"]["per_s"], rates[kind]["roamlet"]["per_s"]
             row += [number(theirs, 0), number(ours, 0), number(ours / theirs, 2)]
         table.rows.append(row)
+    return table
+
+
+def executor_table(taken: dict[str, Any]) -> Table:
+    used = f"used of the cores by calls of 1 ms on {taken['workers']} workers"
+    table = Table("Executors on this machine", ["", "us of CPU for a call that does nothing", used])
+    for side, title in EXECUTORS.items():
+        if side in taken["no_op_us"]:
+            table.rows.append([title, number(taken["no_op_us"][side], 0), number(taken["used"][side], 2)])
     return table
 
 
