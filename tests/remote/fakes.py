@@ -8,13 +8,13 @@ import roamlet
 
 INSTALLED = str(Path(roamlet.__file__).parents[1])  # built for this Python, which the sources need not be
 
-# argv of a target's Python: -BEs -c LAUNCH FIRST_STAGE HALF HALF SIZE (roamlet.wire.build)
+# argv of a target's Python: -BEs -c LAUNCH FIRST_STAGE HALF HALF (roamlet.wire.build)
 HOSTILE = """\
 #!{python}
 import os, pickle, struct, sys, time, zlib
 sys.path.insert(0, {src!r})
 from roamlet.wire import codec, protocol
-token, size = sys.argv[-3] + sys.argv[-2], int(sys.argv[-1])
+token = sys.argv[-2] + sys.argv[-1]
 
 def read(count):
     data = b""
@@ -51,7 +51,7 @@ def receive_call():
         if kind == protocol.GOODBYE:
             sys.exit(0)
 
-read(size)
+read(int(read(8)))
 me = codec.loads(receive()[2])["id"]
 {body}
 while True:

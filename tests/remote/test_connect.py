@@ -105,7 +105,7 @@ def _tried(host):
 def _old_python(folder, version):
     return script(
         folder,
-        f'#!/bin/sh\nfor last; do h1=$h2; h2=$h3; h3=$last; done\necho "$h1$h2"1 {version}\ncat >/dev/null\nexit 1\n',
+        f'#!/bin/sh\nfor last; do h1=$h2; h2=$last; done\necho "$h1$h2"1 {version}\ncat >/dev/null\nexit 1\n',
     )
 
 

@@ -17,7 +17,7 @@ NO_PYTHON = "mount --bind /dev/null $(readlink -f /usr/bin/python3)\nmount -t tm
 OLD = """\
 cat > $PLACE/python3 <<EOF
 #!/bin/sh
-for last; do h1=\\$h2; h2=\\$h3; h3=\\$last; done
+for last; do h1=\\$h2; h2=\\$last; done
 [ $# -lt 3 ] || echo "\\$h1\\$h2"1 3.5.3
 cat >/dev/null
 exit 1

@@ -12,14 +12,11 @@ How a start goes, without ever waiting for an answer::
     frames = protocol.FrameReader().feed(scanner.rest)                # HELLO is the first
 """
 
-import ast
 import functools
-import io
 import re
 import secrets
-import tokenize
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
 
@@ -91,7 +88,6 @@ ASKED = {  # those that a target may ask for, and what comes with them
 }
 # Those whose functions are called: imported by the call, and not before.
 CALLED = ("files.trees", "modules.versions", "link.prompts", "calls.shell")
-_NO_TEXT = (tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER)
 NOISE_LIMIT = 1 << 20  # bytes that may precede the start line
 _NOISE_KEPT = 1 << 14
 
@@ -100,6 +96,24 @@ _NOISE_KEPT = 1 << 14
 _LAUNCH = "import sys;sys.path[:]=[p for p in sys.path if p];exec(sys.argv[1].replace(chr(64),chr(10)))"
 _CHECK = "import sys;v=sys.version_info;sys.exit(v<(2,7)or(3,)<v<(3,6))"
 _UNQUOTABLE = re.compile(r"[\"'$`\\!%@\n\0]")
+_LEVEL = 4  # spaces
+# What strip() takes out of a source, and strings, in which nothing is to be taken out. A space beside a dot stays: the dot may be
+# part of a number.
+_REDUCIBLE = re.compile(
+    r"""
+    (?P<string>
+        \"{3}[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*\"{3}
+        |'{3}[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'{3}
+        |"[^"\\\n]*(?:\\.[^"\\\n]*)*"
+        |'[^'\\\n]*(?:\\.[^'\\\n]*)*'
+    )
+    |[ ]*\#[^\n]*
+    |(?<=\S)[ ]+(?=[^\s\w."'\#])
+    |(?<=[^\s\w."'])[ ]+(?=[^\s.\#])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_NEXT_LINE = re.compile(r"(?:\n *(?:#[^\n]*)?(?=\n))*\n( *)")
 
 
 # Where Python is looked for besides, when the login's PATH lacks even the system's own folder.
@@ -155,7 +169,7 @@ def configuration(config: Mapping[str, Any]) -> bytes:
 
 def _arguments(token: str) -> list[str]:
     half = len(token) // 2
-    return [_first_stage(), token[:half], token[half:], str(len(payload()))]
+    return [_first_stage(), token[:half], token[half:]]
 
 
 @functools.cache
@@ -168,11 +182,12 @@ def _first_stage() -> str:
 
 @functools.cache
 def payload() -> bytes:
-    """Return the compressed payload. Made once in a process, in about 50 ms."""
+    """Return the payload: its size in eight digits, and that many bytes. Made once in a process, in about 15 ms."""
     parts = [strip(_read("second_stage")), "roamlet\n", "roamlet.wire\n"]
     parts.extend(f"roamlet.wire.{name}\n" for name in FOLDERS)
     parts.extend(f"roamlet.wire.{name}\n" + strip(_read(name)) for name in MODULES)
-    return zlib.compress("\0".join(parts).encode("ascii"), 9)
+    compressed = zlib.compress("\0".join(parts).encode("ascii"), 9)
+    return b"%08d" % len(compressed) + compressed
 
 
 @functools.cache
@@ -190,79 +205,34 @@ def _path(name: str) -> str:
 
 
 def strip(source: str, keep_lines: bool = True) -> str:
-    """Return `source` without comments, docstrings and spaces between tokens that need none, indented by single spaces.
+    """Return `source` without comments, docstrings and most spaces that nothing needs, indented by single spaces.
 
-    `keep_lines`: every statement stays in its line, so that tracebacks from targets point into the real file. Otherwise
-    empty lines go.
+    It is code of this package, as `ruff format` writes it. `keep_lines`: every statement stays in its line, so that tracebacks from
+    targets point into the real file. Otherwise empty lines go.
     """
-    docstrings = dict(_docstring_lines(ast.parse(source)))
-    lines = source.splitlines()
-    depth = 0
-    indent: dict[int, int] = {}  # of each line that may be re-indented; the inside of a long string is not among them
-    gaps = []  # row, first and last column of spaces that nothing needs
-    last_kind, last_text, last_end = tokenize.NL, "", (0, 0)
-    for kind, text, start, end, _ in tokenize.generate_tokens(io.StringIO(source).readline):
-        row = start[0]
-        if last_end[0] == row and last_end != start and not _needs_space(last_kind, last_text, kind, text):
-            gaps.append((row - 1, last_end[1], start[1]))
-        last_kind, last_text, last_end = kind, text, end
-        if kind == tokenize.INDENT:
-            depth += 1
-        elif kind == tokenize.DEDENT:
-            depth -= 1
-        elif kind == tokenize.COMMENT:
-            lines[row - 1] = lines[row - 1][: start[1]]
-        elif kind not in _NO_TEXT:
-            indent.setdefault(row, depth)
-            if end[0] != row and kind == tokenize.STRING:
-                indent.update((line, -1) for line in range(row + 1, end[0] + 1))
-    for row, start, end in reversed(gaps):
-        lines[row] = lines[row][:start] + lines[row][end:]
+    lines = _REDUCIBLE.sub(_reduced, source).split("\n")
     result = []
-    for number, line in enumerate(lines, 1):
-        if number in docstrings:
-            text = docstrings[number]
-        elif not line.strip():
-            text = ""
-        elif indent.get(number, -1) >= 0:
-            text = " " * indent[number] + line.strip()
-        else:
-            text = line
+    for line in lines:
+        text = line.lstrip(" ")
         if text or keep_lines:
-            result.append(text)
-    return "\n".join(result).rstrip() + "\n"
+            result.append(" " * ((len(line) - len(text)) // _LEVEL if text else 0) + text)
+    return "\n".join(result).replace("\0", "\n").rstrip() + "\n"
 
 
-def _needs_space(kind: int, text: str, next_kind: int, next_text: str) -> bool:
-    """Whether the two tokens would be others without a space between them: `1 .real`, `"" "a"`."""
-    starts_word = _is_of_words(next_text[:1])
-    if kind == tokenize.NUMBER:
-        return starts_word or next_text[:1] == "."
-    return (starts_word and _is_of_words(text[-1:])) or kind == next_kind == tokenize.STRING
-
-
-def _is_of_words(character: str) -> bool:
-    return character.isalnum() or character == "_"
-
-
-def _docstring_lines(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Each line of a docstring, and what is there instead: nothing, or `pass` where it is the whole body."""
-    pending: list[Any] = [tree]  # statements and handlers of exceptions: no expression has a docstring inside
-    while pending:
-        node = pending.pop()
-        for part in ("body", "orelse", "handlers", "finalbody"):
-            pending += getattr(node, part, ())
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and node.body:
-            first = node.body[0]
-            if (
-                isinstance(first, ast.Expr)
-                and isinstance(first.value, ast.Constant)
-                and isinstance(first.value.value, str)
-            ):
-                alone = len(node.body) == 1 and not isinstance(node, ast.Module)
-                yield first.lineno, " " * first.col_offset + "pass" if alone else ""
-                for line in range(first.lineno + 1, (first.end_lineno or first.lineno) + 1):
-                    yield line, ""
+def _reduced(found: re.Match[str]) -> str:
+    """What takes the place of a piece of source. A NUL is the end of a line that is not to be indented again."""
+    text = found.group()
+    if found.lastgroup != "string":
+        return ""
+    source, begins = found.string, found.start()
+    line = source.rfind("\n", 0, begins) + 1
+    before = source[source.rfind("\n", 0, max(0, line - 1)) + 1 : line].partition("#")[0].rstrip()
+    begins_block = not source[line:begins].strip() and (line == 0 or before.endswith(":"))
+    if not begins_block or not source.startswith("\n", found.end()):
+        return text.replace("\n", "\0")
+    following = _NEXT_LINE.match(source, found.end())
+    alone = line > 0 and (following is None or len(following.group(1)) < begins - line)
+    return ("pass" if alone else "") + "\n" * text.count("\n")
 
 
 class StartScanner:

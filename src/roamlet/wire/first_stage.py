@@ -6,17 +6,27 @@
 #
 # ruff: noqa: F821
 #
-# Arguments: this file, the two halves of the token, the size of the payload.
+# Arguments: this file, the two halves of the token. The payload begins with its size, in eight digits: the process can be started
+# before it is made.
 import os
 import sys
 
 token = sys.argv[2] + sys.argv[3]
 space = chr(32)
-size = int(sys.argv[4])
 
 
 def say(status, text):
     os.write(1, (token + str(status) + space + space.join(text.split()) + chr(10)).encode())
+
+
+def take(size):
+    data = bytes()
+    while len(data) < size:
+        more = os.read(0, size - len(data))
+        if not more:
+            os._exit(0)
+        data += more
+    return data
 
 
 version = sys.version_info[:3]
@@ -26,13 +36,10 @@ if version < (2, 7) or (3,) < version < (3, 6):
 try:
     import zlib
 
-    data = bytes()
-    while len(data) < size:
-        more = os.read(0, size - len(data))
-        if not more:
-            os._exit(0)
-        data += more
+    size = take(8)
+    data = take(int(size))
     parts = zlib.decompress(data).decode().split(chr(0))
+    data = size + data
     exec(parts[0])
 except Exception:
     say(2, repr(sys.exc_info()[1]))
