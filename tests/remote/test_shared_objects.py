@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -125,8 +124,8 @@ def test_small_files_of_the_same_package_go_along_with_one_that_is_asked_for(
 ) -> None:
     monkeypatch.setattr("roamlet.remote.shipping.shared_objects.SMALL", 100)
     (tmp_path / "large.so").write_bytes(bytes(101))
-    in_package = [replace(extension(tmp_path, name), name=f"p.q.{name[:-3]}") for name in ("a.so", "large.so", "b.so")]
-    elsewhere = replace(extension(tmp_path, "c.so"), name="p.c")
+    in_package = [extension(tmp_path, name)._replace(name=f"p.q.{name[:-3]}") for name in ("a.so", "large.so", "b.so")]
+    elsewhere = extension(tmp_path, "c.so")._replace(name="p.c")
     pieces.announce([*in_package, elsewhere], [])
     asked, along = in_package[0].files[0].number, in_package[2].files[0].number
     pieces.answer(asked)

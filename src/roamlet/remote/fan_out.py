@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import roamlet
 from roamlet.remote.context import Context
@@ -51,8 +51,7 @@ class Result(Generic[T]):
         return self.value  # type: ignore[return-value]
 
 
-@dataclass(frozen=True)
-class _Limits:
+class _Limits(NamedTuple):
     """How long each call may take, when all must be over, and when a call is made once more."""
 
     timeout: float | None

@@ -2,7 +2,6 @@
 
 import importlib.machinery
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +37,7 @@ def write(tmp_path: Path) -> Write:
 
 def fitting(path: str, **different: Any) -> Location | Missing:
     found = Missing("pkg.one", "it is native", True, path)
-    return extensions.fitting(found, replace(HERE, libc="glibc 2.31", **different))
+    return extensions.fitting(found, HERE._replace(libc="glibc 2.31", **different))
 
 
 def names(found: Location | Missing) -> list[str]:
@@ -106,7 +105,7 @@ def test_the_newest_symbol_of_all_files_decides_which_glibc_will_do(write: Write
     write("pkg/liba.so", versions=(("libm.so.6", ("GLIBC_2.28", "GLIBC_2.3.4")),))
     needs = (("libc.so.6", ("GLIBC_2.2.5", "GLIBC_PRIVATE")), ("libstdc++.so.6", ("GLIBCXX_3.4.29",)))
     path = write(f"pkg/one{SUFFIX}", needed=("liba.so",), search="$ORIGIN", versions=needs)
-    found = extensions.fitting(Missing("pkg.one", "", True, path), replace(HERE, libc=libc))
+    found = extensions.fitting(Missing("pkg.one", "", True, path), HERE._replace(libc=libc))
     assert isinstance(found, Location) is fits
     if not fits:
         assert "with glibc 2.28 or later, and the target is" in reason(found)
@@ -132,7 +131,7 @@ def test_the_tag_of_its_wheel_tells_the_oldest_python_of_an_abi3_module(
     (about / "RECORD").write_text("tagged/one.abi3.so,,\n")
     (about / "WHEEL").write_text("".join(f"Tag: {tag}-manylinux_2_17_x86_64\n" for tag in tags.split()))
     monkeypatch.syspath_prepend(str(tmp_path))
-    older = replace(HERE, libc="glibc 2.31", python=(3, 9), suffixes=(SUFFIX.replace("-3", "-9"), ".abi3.so", ".so"))
+    older = HERE._replace(libc="glibc 2.31", python=(3, 9), suffixes=(SUFFIX.replace("-3", "-9"), ".abi3.so", ".so"))
     found = extensions.fitting(Missing("tagged.one", "", True, path), older)
     assert isinstance(found, Location) is fits
     if not fits:

@@ -8,9 +8,8 @@ import itertools
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from roamlet.core import Waiter
 from roamlet.remote.base.deadlines import deadline_of, limit
@@ -35,8 +34,7 @@ _numbers = itertools.count(1)
 _log = logging.getLogger("roamlet.remote")
 
 
-@dataclass(frozen=True)
-class First:
+class First(NamedTuple):
     """What has broken a chain: the call `name`, with this answer, or with this error, which is never raised itself."""
 
     name: str

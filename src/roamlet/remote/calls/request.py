@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from roamlet import _observing as observing
@@ -16,7 +15,6 @@ HEADS = 4096  # functions of which the encoded beginning of a call is kept
 ARGUMENT_NAMES = ("module", "function", "args", "kwargs", "trace context")
 
 
-@dataclass(slots=True)
 class Request:
     """A call, encoded. `references` and `outgoing` are those of a call with more than plain values.
 
@@ -24,13 +22,24 @@ class Request:
     target by then.
     """
 
-    function: Callable[..., Any] | None
-    name: modules.FunctionName
-    text: str
-    body: Body
-    references: ChannelReferences | None = None
-    outgoing: Outgoing | None = None
-    observed: observing.Observed | None = None
+    __slots__ = ("body", "function", "name", "observed", "outgoing", "references", "text")
+
+    def __init__(
+        self,
+        function: Callable[..., Any] | None,
+        name: modules.FunctionName,
+        text: str,
+        body: Body,
+        references: ChannelReferences | None = None,
+        outgoing: Outgoing | None = None,
+    ) -> None:
+        self.function = function
+        self.name = name
+        self.text = text
+        self.body = body
+        self.references = references
+        self.outgoing = outgoing
+        self.observed: observing.Observed | None = None
 
     @classmethod
     def to_payload(cls, module: str, function: str, args: Sequence[Any] = ()) -> "Request":

@@ -3,14 +3,13 @@
 What an import needs is computed in modules/imports/closure.py, the layout of a body is roamlet.wire.modules.bundle's.
 """
 
-import dataclasses
 import os
 import sys
 import threading
 from collections.abc import Callable, Collection, Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import replace
 from types import CodeType
-from typing import TypeGuard
+from typing import NamedTuple, TypeGuard
 
 from roamlet.remote.errors import CannotTravel, RemoteModuleNotFound
 from roamlet.remote.modules import bounded, main_script
@@ -45,8 +44,7 @@ def _nothing(sent: Collection[str]) -> None:
     """The second wave of a bundle that has none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bundle:
+class Bundle(NamedTuple):
     """What travels at once. `data` is the body of a MODULES frame.
 
     `modules` are the names of the modules in it, dependencies first; `absent` are the names that it says are nowhere,
@@ -61,11 +59,11 @@ class Bundle:
     modules: tuple[str, ...]
     absent: tuple[str, ...]
     files: tuple[str, ...]
-    data: bytes = field(repr=False)
-    extensions: tuple[Extension, ...] = field(default=(), repr=False)
-    certain: tuple[Extension, ...] = field(default=(), repr=False)
-    second_wave: SecondWave = field(default=_nothing, repr=False, compare=False)
-    replaced: tuple[Missing, ...] = field(default=(), repr=False)
+    data: bytes
+    extensions: tuple[Extension, ...] = ()
+    certain: tuple[Extension, ...] = ()
+    second_wave: SecondWave = _nothing
+    replaced: tuple[Missing, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -78,8 +76,7 @@ class Bundle:
         return self.second_wave is not _nothing
 
 
-@dataclass(slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     """A closure and what it depended on."""
 
     closure: Closure
@@ -173,7 +170,7 @@ def pull(
         return _parts(name, sent)
     if name.startswith("!"):
         name = name[1:]
-        policy = dataclasses.replace(policy, bytecode=False)
+        policy = replace(policy, bytecode=False)
         if name.partition(".")[0] not in has and not policy.refusal(name) and (twin := _twin(name)) is not None:
             return twin
     sent = {one for one in sent if one != name}
@@ -188,7 +185,7 @@ def _twin(name: str) -> Bundle | None:
     if isinstance(location, Missing) or location.compiled is None:
         return None
     why = f"The extension module was sent, but could not be loaded there{extensions.advice(name.partition('.')[0])}"
-    return dataclasses.replace(of_locations((location,)), replaced=(Missing(name, why),))
+    return of_locations((location,))._replace(replaced=(Missing(name, why),))
 
 
 def _data(name: str, found: bytes | None, more: Iterable[tuple[str, bytes]] = ()) -> Bundle:

@@ -6,7 +6,7 @@ question for a module of one package brings more of that package, and the second
 """
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from roamlet.remote.modules.finding import standard
 from roamlet.remote.modules.finding.sources import Location, find, listing, size_of, stamp_of
@@ -16,8 +16,7 @@ LEAST = 16 << 10
 MOST = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Companions:
+class Companions(NamedTuple):
     """Modules that may go along, the smallest first, as long as their sources and those that they need take `most` bytes."""
 
     names: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ import itertools
 import logging
 import os
 import time
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from roamlet.remote import modules
 from roamlet.remote.base.deadlines import EVER
@@ -83,8 +83,7 @@ def connect(
         raise
 
 
-@dataclass(frozen=True)
-class _Given:
+class _Given(NamedTuple):
     """What one context is opened with. `deadline` is when `timeout`, which errors name, is over."""
 
     transport: Transport

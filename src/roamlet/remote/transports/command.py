@@ -9,8 +9,7 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from roamlet.remote.errors import BadHostName, ConnectError, NoPython
 from roamlet.remote.terminal.prompts import NOTHING, Answers, Held
@@ -22,8 +21,7 @@ NAME = re.compile(r"[A-Za-z0-9_][\w.+$@-]*")
 USER = re.compile(r"#\d+|[A-Za-z0-9_][\w.+$@\\-]*")
 
 
-@dataclass(frozen=True)
-class Meaning:
+class Meaning(NamedTuple):
     """A message that a command prints when it fails, and the error that it becomes.
 
     `words` is a regular expression, searched in all that was printed. In `happened` and `then`, the next step, `{target}`

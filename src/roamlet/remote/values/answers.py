@@ -3,7 +3,6 @@
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from roamlet.remote import modules
@@ -27,12 +26,12 @@ IMPORT_ERRORS = ("ImportError", "ModuleNotFoundError")
 FIELDS = (("reason", str), ("type", str), ("module", str), ("text", str), ("traceback", str))
 
 
-@dataclass(frozen=True)
 class Refused:
     """What came is a value, and cannot be made here. `path`: where in it."""
 
-    why: str
-    path: str
+    def __init__(self, why: str, path: str) -> None:
+        self.why = why
+        self.path = path
 
 
 class Failure:

@@ -3,12 +3,13 @@
 Only distributions of which at least one module may travel are told about; nothing else of an installation is read.
 """
 
-import importlib.metadata
 import os
 import re
 import sys
 from collections.abc import Collection, Hashable
 from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from roamlet.remote.modules.bounded import Bounded
 from roamlet.remote.modules.finding import standard
@@ -16,12 +17,21 @@ from roamlet.remote.modules.finding.sources import Location, stamp_of
 from roamlet.remote.modules.policy import Modules
 from roamlet.wire import codec
 
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
+
 ALL = "@"
 MOST_BESIDE = 1 << 20
 """In bytes: how much of the metadata of other distributions goes along with an answer."""
 PRIVATE = "direct_url.json"  # where it was installed from, which may hold a password
 _tops: Bounded[tuple[str, Hashable], frozenset[str]] = Bounded(1024)
 _owners: Bounded[Hashable, dict[str, list[str]]] = Bounded(1)
+
+
+def _metadata() -> ModuleType:
+    import importlib.metadata  # here: it imports email and csv, a tenth of a program's start, and few programs come here
+
+    return importlib.metadata
 
 
 def answer(name: str, has: Collection[str], policy: Modules) -> bytes | None:
@@ -39,7 +49,7 @@ def _answer(name: str, has: Collection[str], policy: Modules) -> bytes | None:
     key, slash, file = name[1:].partition("/")
     if not slash or not re.fullmatch(r"[a-z0-9-]+", key) or re.search(r"(^|/)\.\.?(/|$)|^/|\0", file):
         return None
-    distribution = importlib.metadata.distribution(key)
+    distribution = _metadata().distribution(key)
     if not _may_travel(distribution, has, policy):
         return None
     folder = getattr(distribution, "_path", None)
@@ -66,7 +76,7 @@ def beside(
         return []
     found: dict[str, bytes] = {}
     left = MOST_BESIDE
-    for one in importlib.metadata.distributions():
+    for one in _metadata().distributions():
         try:
             other = f"@{normal(one.metadata['Name'])}/{file}"
         except Exception:  # as above
@@ -82,7 +92,7 @@ def index(has: Collection[str], policy: Modules) -> tuple[bytes, set[str]]:
     """The bytes for "@", and the top-level names about which `has` was consulted. What cannot be read is left out."""
     found: dict[str, tuple[str, str, str]] = {}
     tops: set[str] = set()
-    for one in importlib.metadata.distributions():
+    for one in _metadata().distributions():
         try:
             tops |= _tops_of(one)
             if _may_travel(one, has, policy):
@@ -100,8 +110,8 @@ def owners_of(top: str) -> list[tuple[str, str]]:
     found = []
     for name in owners.get(top, ()):
         try:
-            folder = getattr(importlib.metadata.distribution(name), "_path", None)
-        except importlib.metadata.PackageNotFoundError:
+            folder = getattr(_metadata().distribution(name), "_path", None)
+        except _metadata().PackageNotFoundError:
             continue
         if folder is not None:
             files = [file for file in ("METADATA", "entry_points.txt") if (folder / file).is_file()]
@@ -111,7 +121,7 @@ def owners_of(top: str) -> list[tuple[str, str]]:
 
 def _all_owners() -> dict[str, list[str]]:
     try:
-        return {package: list(names) for package, names in importlib.metadata.packages_distributions().items()}
+        return {package: list(names) for package, names in _metadata().packages_distributions().items()}
     except Exception:  # as above
         return {}
 
@@ -120,7 +130,7 @@ def places_of(top: str) -> list[tuple[str, bytes]]:
     """For each distribution that a top-level package belongs to its name in questions and the answer to "@name/@"."""
     found = []
     for name in dict.fromkeys(normal(one.partition("/")[0][1:]) for one, _ in owners_of(top)):
-        distribution = importlib.metadata.distribution(name)
+        distribution = _metadata().distribution(name)
         place: bytes = codec.dumps((str(distribution.locate_file("")), str(getattr(distribution, "_path", ""))))
         found.append((name, place))
     return found
@@ -132,7 +142,7 @@ def is_installed(package: Location) -> bool:
         folder = os.path.dirname(place)
         try:
             names = [name for name in os.listdir(folder) if name.endswith((".dist-info", ".egg-info"))]
-            found = (importlib.metadata.PathDistribution(Path(folder, name)) for name in names)
+            found = (_metadata().PathDistribution(Path(folder, name)) for name in names)
             if any(package.name in _tops_of(one) for one in found):
                 return True
         except (OSError, ValueError):
@@ -143,7 +153,7 @@ def is_installed(package: Location) -> bool:
 def entered_by(groups: Collection[str]) -> set[str]:
     """The modules of the entry points in these groups; whether they may travel is for the caller to see."""
     found: set[str] = set()
-    for one in importlib.metadata.distributions():
+    for one in _metadata().distributions():
         try:
             found.update(entry.module for entry in one.entry_points if entry.group in groups)
         except Exception:  # as above
@@ -153,8 +163,8 @@ def entered_by(groups: Collection[str]) -> set[str]:
 
 def versions_of(top: str) -> set[str]:
     """The versions of the distributions that a top-level package here belongs to."""
-    names = importlib.metadata.packages_distributions().get(top, ())
-    return {importlib.metadata.version(name) for name in names}
+    names = _metadata().packages_distributions().get(top, ())
+    return {_metadata().version(name) for name in names}
 
 
 def owner_of(path: str) -> tuple[str, str]:
@@ -167,8 +177,8 @@ def owner_of(path: str) -> tuple[str, str]:
     ]
     file = path[len(max(places, key=len).rstrip("/")) + 1 :] if places else os.path.basename(path)
     try:
-        names = importlib.metadata.packages_distributions().get(file.partition("/")[0].removesuffix(".py"), ())
-        owners = [importlib.metadata.distribution(name) for name in dict.fromkeys(names)]
+        names = _metadata().packages_distributions().get(file.partition("/")[0].removesuffix(".py"), ())
+        owners = [_metadata().distribution(name) for name in dict.fromkeys(names)]
         if len(owners) > 1:
             owners = [one for one in owners if any(str(its) == file for its in one.files or ())]
         return file, f"{owners[0].metadata['Name']} {owners[0].version}" if owners else ""
@@ -182,7 +192,7 @@ def oldest_python(path: str) -> tuple[int, int] | None:
     What tells is the tag of the wheel that it was installed from: cp39-abi3-... is for 3.9 and later.
     """
     try:
-        for distribution in importlib.metadata.distributions(path=[str(place) for place in Path(path).parents]):
+        for distribution in _metadata().distributions(path=[str(place) for place in Path(path).parents]):
             tags = re.findall(r"^Tag: *cp3(\d{1,3})-abi3-", distribution.read_text("WHEEL") or "", re.MULTILINE)
             files = [file for file in distribution.files or () if file.name == Path(path).name] if tags else []
             if any(os.path.realpath(str(distribution.locate_file(file))) == os.path.realpath(path) for file in files):
@@ -197,19 +207,19 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _may_travel(distribution: importlib.metadata.Distribution, has: Collection[str], policy: Modules) -> bool:
+def _may_travel(distribution: "Distribution", has: Collection[str], policy: Modules) -> bool:
     tops = _tops_of(distribution)
     return any(not standard.stays_here(top) and top not in has and not policy.refusal(top) for top in tops)
 
 
-def _tops_of(distribution: importlib.metadata.Distribution) -> frozenset[str]:
+def _tops_of(distribution: "Distribution") -> frozenset[str]:
     place = str(getattr(distribution, "_path", ""))
     if not place:
         return _top_level(distribution)
     return _tops.of((place, stamp_of(place)), lambda: _top_level(distribution))
 
 
-def _top_level(distribution: importlib.metadata.Distribution) -> frozenset[str]:
+def _top_level(distribution: "Distribution") -> frozenset[str]:
     declared = (distribution.read_text("top_level.txt") or "").split()
     if declared:
         return frozenset(declared)

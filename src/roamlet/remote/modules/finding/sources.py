@@ -11,10 +11,9 @@ import tokenize
 import zipfile
 import zipimport
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
 from io import BytesIO
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from roamlet.remote.modules import main_script
 from roamlet.remote.modules.bounded import Bounded
@@ -25,8 +24,7 @@ _EXTENSION_SUFFIXES = tuple(importlib.machinery.EXTENSION_SUFFIXES)
 _CODE_SUFFIXES = (".py", ".pyc", ".pyo")
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(NamedTuple):
     """A module that can travel. `origin` is the path of its source here; a namespace package has none.
 
     `stamp` changes when the source does, as far as the file system tells. `search` holds the places of a package's
@@ -68,16 +66,19 @@ class Location:
         return _from_loader(self.loader, self.loads_as or self.name, self.origin)
 
 
-@dataclass(frozen=True, slots=True)
-class DataFile:
+class DataFile(NamedTuple):
     """A file in a package that is no code. `name` is "package/file name"."""
 
     name: str
     origin: str
     stamp: Hashable
+    content: bytes | None = None
+    """Of what is in no file but was found out here."""
 
     def read(self) -> bytes:
         """What is in it now. Raises OSError when it has gone."""
+        if self.content is not None:
+            return self.content
         if os.path.isfile(self.origin):
             with open(self.origin, "rb") as file:
                 return file.read()
@@ -85,18 +86,7 @@ class DataFile:
         return importer.get_data(self.origin)
 
 
-@dataclass(frozen=True, slots=True)
-class Told(DataFile):
-    """What is in no file but was found out here."""
-
-    content: bytes = b""
-
-    def read(self) -> bytes:
-        return self.content
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
+class Missing(NamedTuple):
     """A module that cannot travel. `reason` is empty when it cannot be found here either, or when only code can make it.
 
     `is_certain`: it is here, so code that imports it needs it, and fails on the target. `origin` and `search` are those of an
@@ -110,8 +100,7 @@ class Missing:
     search: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(NamedTuple):
     """What lies in a package: submodules that could travel, those that cannot, and the paths of files that are no code."""
 
     submodules: frozenset[str]

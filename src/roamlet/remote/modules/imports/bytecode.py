@@ -10,9 +10,8 @@ import itertools
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 _KNOWN = sys.implementation.name == "cpython" and (3, 11) <= sys.version_info[:2] <= (3, 13)
 _IMPORT_NAME = dis.opmap["IMPORT_NAME"]
@@ -49,8 +48,7 @@ _MOST_OPTIONAL = 64
 _FILE_NAME = re.compile(r"[\w-]+(?:\.[\w-]+)+\Z", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(NamedTuple):
     """One import as written: `from ..a.b import c, d` is (2, "a.b", ("c", "d")); `import a.b` is (0, "a.b", ())."""
 
     level: int
@@ -58,7 +56,6 @@ class Statement:
     names: tuple[str, ...]
 
 
-@dataclass(slots=True)
 class Found:
     """What code imports when it is imported itself (`at_import`), and what its functions import when called (`inside`).
 
@@ -71,21 +68,22 @@ class Found:
     words for adding to a list, `stars` when a string of it is the end of a `from module import *`, which it executes.
     """
 
-    at_import: list[Statement] = field(default_factory=list)
-    inside: list[Statement] = field(default_factory=list)
-    named_at_import: set[str] = field(default_factory=set)
-    named_inside: set[str] = field(default_factory=set)
-    exported: set[str] = field(default_factory=set)
-    words: set[str] = field(default_factory=set)
-    optional: set[str] = field(default_factory=set)
-    files: set[str] = field(default_factory=set)
-    by_name: bool = False
-    knows_file: bool = False
-    asks_all: bool = False
-    asks_version: bool = False
-    asks_version_inside: bool = False
-    changes_path: bool = False
-    stars: bool = False
+    def __init__(self) -> None:
+        self.at_import: list[Statement] = []
+        self.inside: list[Statement] = []
+        self.named_at_import: set[str] = set()
+        self.named_inside: set[str] = set()
+        self.exported: set[str] = set()
+        self.words: set[str] = set()
+        self.optional: set[str] = set()
+        self.files: set[str] = set()
+        self.by_name = False
+        self.knows_file = False
+        self.asks_all = False
+        self.asks_version = False
+        self.asks_version_inside = False
+        self.changes_path = False
+        self.stars = False
 
 
 def imports(code: CodeType) -> Found:

@@ -11,15 +11,14 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from types import CodeType, ModuleType
+from typing import NamedTuple
 
 from roamlet.remote.modules.finding import data, distributions, standard
 from roamlet.remote.modules.finding.sources import (
     DataFile,
     Location,
     Missing,
-    Told,
     defines,
     exports,
     is_loaded,
@@ -54,8 +53,7 @@ _PACKED_FILES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Hints:
+class Hints(NamedTuple):
     """What the code of a function that is about to be called mentions, with that of the functions that it may come to call.
 
     `modules` are the modules that it imports or finds among its globals, `names` the attributes that it reads, and those that it
@@ -417,7 +415,7 @@ class Prediction:
             return
         listing = data.data_of(f"{top}/", self.walk.has, self.walk.policy)
         if listing is not None and len(listing) <= data.LARGEST_LISTING:
-            result.files.append(Told(f"{top}/", "", listing, listing))
+            result.files.append(DataFile(f"{top}/", "", listing, listing))
         packages = {name: self.found(name) for name in (*self.first, *self.walk.edges)}
         for path in paths[:_MOST_FILES]:
             package, rest = top, path

@@ -9,24 +9,22 @@ import marshal
 import os
 import warnings
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass
 from types import CodeType
+from typing import NamedTuple
 
 from roamlet.remote.modules.bounded import Bounded
 from roamlet.remote.modules.finding.sources import Location
 from roamlet.remote.modules.imports import bytecode
 
 
-@dataclass(frozen=True, slots=True)
-class Import:
+class Import(NamedTuple):
     """`from base import names`, made absolute; `import base` has no names. `names` may be ("*",)."""
 
     base: str
     names: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Imports:
+class Imports(NamedTuple):
     """The imports of one module, each once, in the order in which they are written: bytecode.Found with absolute names.
 
     `files` are names of files that the code may read with importlib.resources or its like; `reads_files`: it imports one of those.

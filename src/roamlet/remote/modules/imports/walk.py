@@ -11,7 +11,6 @@ nothing, and everything that it imports and that can be found is followed.
 
 import sys
 from collections.abc import Collection, Hashable, Iterable, Iterator
-from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from roamlet.remote.modules.finding import distributions, standard
@@ -20,7 +19,6 @@ from roamlet.remote.modules.finding.sources import (
     Listing,
     Location,
     Missing,
-    Told,
     defines,
     exports,
     find,
@@ -40,7 +38,6 @@ from roamlet.remote.modules.native.platforms import Platform
 from roamlet.remote.modules.policy import Modules
 
 
-@dataclass(slots=True)
 class Closure:
     """What an import needs. `modules` has dependencies first; modules that import each other stand together.
 
@@ -53,17 +50,18 @@ class Closure:
     the names that were left out or treated differently because the parent had not loaded them, `stamps` the files.
     """
 
-    modules: list[Location] = field(default_factory=list)
-    absent: dict[str, str] = field(default_factory=dict)
-    complete: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    files: list[DataFile] = field(default_factory=list)
-    parts: set[str] = field(default_factory=set)
-    unimportable: dict[str, str] = field(default_factory=dict)
-    inside: list[tuple[str, Imports]] = field(default_factory=list)
-    tops: set[str] = field(default_factory=set)
-    unloaded: set[str] = field(default_factory=set)
-    stamps: dict[str, Hashable] = field(default_factory=dict)
-    likely: set[str] = field(default_factory=set)
+    def __init__(self) -> None:
+        self.modules: list[Location] = []
+        self.absent: dict[str, str] = {}
+        self.complete: dict[str, tuple[str, ...]] = {}
+        self.files: list[DataFile] = []
+        self.parts: set[str] = set()
+        self.unimportable: dict[str, str] = {}
+        self.inside: list[tuple[str, Imports]] = []
+        self.tops: set[str] = set()
+        self.unloaded: set[str] = set()
+        self.stamps: dict[str, Hashable] = {}
+        self.likely: set[str] = set()
 
 
 LARGEST_FILE = 1 << 20
@@ -314,7 +312,7 @@ class Walk:
         for name, path in distributions.owners_of(top):
             self.add_file(name, path, LARGEST_FILE)
         for name, place in distributions.places_of(top):
-            self.result.files.append(Told(f"@{name}/@", "", place, place))
+            self.result.files.append(DataFile(f"@{name}/@", "", place, place))
             self.result.absent[f"@{name}/{distributions.PRIVATE}"] = ""
 
     def add_index(self) -> None:
@@ -323,7 +321,7 @@ class Walk:
             return
         index, tops = distributions.index(self.has, self.policy)
         self.result.tops |= tops
-        self.result.files.append(Told(distributions.ALL, "", index, index))
+        self.result.files.append(DataFile(distributions.ALL, "", index, index))
         self.result.stamps.update((entry, stamp_of(entry)) for entry in sys.path)
 
     def cost(self, name: str, known: Iterable[str], most: float) -> float:

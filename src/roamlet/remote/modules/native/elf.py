@@ -6,8 +6,7 @@ stripped. A file is untrusted input: whatever in it is wrong raises BadObject, w
 
 import os
 import struct
-from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 MACHINES = {
     3: "i386",
@@ -35,8 +34,7 @@ class BadObject(ValueError):
     """A file that is no shared object, or one whose parts do not fit together. The message names it."""
 
 
-@dataclass(frozen=True, slots=True)
-class SharedObject:
+class SharedObject(NamedTuple):
     """What one file contains.
 
     `needed` are the sonames that it needs, in order; `search` is its RUNPATH, or else its RPATH, as written. `versions` are

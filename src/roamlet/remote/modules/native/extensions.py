@@ -6,7 +6,6 @@ Decided from its file name, from what its ELF files ask for, and from what the t
 import os
 import re
 from collections.abc import Hashable
-from dataclasses import replace
 from pathlib import Path
 
 from roamlet.remote.modules.bounded import Bounded
@@ -35,10 +34,10 @@ def fitting(found: Location | Missing, target: Platform | None) -> Location | Mi
     if isinstance(found, Location) and found.compiled is not None:
         compiled = fitting(found.compiled, target)
         if isinstance(compiled, Missing):
-            return replace(found, compiled=compiled)
+            return found._replace(compiled=compiled)
         assert compiled.native is not None
-        native = replace(compiled.native, has_twin=True)
-        return replace(compiled, native=native, twin=found, stamp=(compiled.stamp, found.stamp))
+        native = compiled.native._replace(has_twin=True)
+        return compiled._replace(native=native, twin=found, stamp=(compiled.stamp, found.stamp))
     if not isinstance(found, Missing) or not found.origin or target is None:
         return found
     path = found.origin

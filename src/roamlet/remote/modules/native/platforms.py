@@ -6,13 +6,12 @@ import os
 import platform
 import re
 import sys
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _SUFFIX = re.compile(r"\.(\w+)-(\d+)([a-z]*)-([\w-]+)\.so")
 
 
-@dataclass(frozen=True, slots=True)
-class Platform:
+class Platform(NamedTuple):
     """One Python on one machine. `libc` is "glibc 2.36", or empty where there is no libc or another one.
 
     `suffixes` are the endings of the file names of extension modules that this Python takes, its own first.

@@ -7,7 +7,7 @@ import os
 import threading
 import zlib
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from roamlet.remote.modules.bounded import Bounded
 from roamlet.wire import codec
@@ -23,8 +23,7 @@ _lock = threading.Lock()
 _compressed: Bounded[int, tuple[bytes, ...]] = Bounded(_MOST_KEPT, lambda pieces: sum(map(len, pieces)))
 
 
-@dataclass(frozen=True, slots=True)
-class SharedFile:
+class SharedFile(NamedTuple):
     """One shared object of this machine. `number` is that of the file in this process, for every path and every target."""
 
     number: int
@@ -62,8 +61,7 @@ class SharedFile:
         yield packer.flush()
 
 
-@dataclass(frozen=True, slots=True)
-class Extension:
+class Extension(NamedTuple):
     """An extension module that can run on the target. The last one of `files` holds it, the others are libraries, for the linker to
     search in this order. `has_twin`: a Python file can take its place.
     """
