@@ -59,6 +59,21 @@ def test_what_can_be_compiled_is_compiled(folder):
     assert executed(codes[hashlib.sha256(b"a = 1\n").hexdigest()]) == {"a": 1}
 
 
+def test_what_is_known_is_what_was_compiled_before(folder):
+    bytecode = Bytecode()
+    try:
+        assert bytecode.known(OWN, SOURCES) == {}
+        codes = bytecode.of(OWN, SOURCES)
+        assert bytecode.known(OWN, SOURCES) == codes
+    finally:
+        bytecode.close()
+    again = Bytecode()
+    try:
+        assert again.known(OWN, SOURCES) == codes  # from the folder
+    finally:
+        again.close()
+
+
 def test_another_version_that_is_here_compiles_for_targets_of_its_version(folder, monkeypatch):
     found = {
         name: python

@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 
 from apps.ansible.tests.host.driver import payload
+from roamlet_ansible.broker import session
 from roamlet_ansible.broker.hosts import Hosts
 from roamlet_ansible.broker.server import _answered
 from roamlet_ansible.broker.session import Session
 from roamlet_ansible.broker.zygotes import Payload, Zygote, request_of
+from roamlet_ansible.cores import packed
 from roamlet_ansible.cores.ansiballz import packed_files
 from roamlet_ansible.cores.packed import Keeper
 from roamlet_ansible.host import bootstrap
@@ -54,8 +56,8 @@ class Worker:
         answer, parts = _answered(self.session, {**header, "target": self.target, "count": True}, list(blobs))
         return answer, list(parts)
 
-    def run(self, first: str = "", **header: Any) -> dict[str, Any]:
-        """Have it run. `first`: shell commands before the interpreter of its zygote, if that is started."""
+    def run(self, first: str = "", key: str = "key", **header: Any) -> dict[str, Any]:
+        """Have it run in the zygote `key`. `first`: shell commands before its interpreter, if that is started."""
         self._nonce += 1
         nonce = f"n{self._nonce}"
         words = {"fqn": "ansible.modules.probe", "name": "probe", "profile": None, "shape": "2.16"}
@@ -64,7 +66,7 @@ class Worker:
             b'{"path": "%s"}' % str(self.file).encode(),
             do="module",
             python=sys.executable,
-            zygote="key",
+            zygote=key,
             environment={},
             tty=False,
             nonce=nonce,
@@ -136,14 +138,42 @@ def test_a_start_that_ends_says_so_and_nothing_runs(worker):
     assert worker.count() == 1
 
 
-class NoBytecode:
-    def of(self, facts, sources):
-        return {}
+@pytest.fixture
+def compiled(worker, monkeypatch, tmp_path):
+    """How many files were compiled, or looked for, each time that a zygote or a module could get code."""
+    monkeypatch.setenv(packed.PLACE, str(tmp_path / "kept"))
+    counts: list[int] = []
+    of = worker.hosts.bytecode.of
+
+    def counted(facts, sources):
+        counts.append(len(sources))
+        return of(facts, sources)
+
+    monkeypatch.setattr(worker.hosts.bytecode, "of", counted)
+    return counts
+
+
+def test_the_first_zygote_waits_for_no_compiler_and_a_later_one_gets_code(worker, compiled):
+    assert worker.run()["rc"] == 0
+    assert compiled == []
+    assert worker.run(key="other")["rc"] == 0
+    assert compiled == [1, len(worker.hosts.payloads["p"].files)]  # the zygote, and the module's files
+    assert worker.count() == 2
+
+
+def test_the_first_zygote_gets_code_for_a_module_with_many_files(worker, compiled, monkeypatch):
+    monkeypatch.setattr(session, "FEW", 0)
+    assert worker.run()["rc"] == 0
+    assert compiled == [1, len(worker.hosts.payloads["p"].files)]
+
+
+def no_code(facts, sources):
+    return {}
 
 
 def test_a_module_that_may_see_a_fork_is_named():
     """Its zygote forks for the programs that it starts, as stock's Python does."""
     for module, named in ((MODULE, False), (MODULE + "import os\nos.register_at_fork(before=print)\n", True)):
         header = {"run": {"payload": "p"}, "environment": {}}
-        request, _ = request_of(Zygote(), payload_of(module), header, b"", None, NoBytecode())
+        request, _ = request_of(Zygote(), payload_of(module), header, b"", None, no_code)
         assert json.loads(request).get("hooks", False) is named

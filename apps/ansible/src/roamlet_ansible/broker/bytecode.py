@@ -63,6 +63,11 @@ class Bytecode:
         maker = self._maker(facts)
         return {} if maker is None else maker.of(sources)
 
+    def known(self, facts: Facts, sources: Mapping[str, bytes]) -> dict[str, bytes]:
+        """The same of what need not be compiled now. Does not block."""
+        maker = self._maker(facts)
+        return {} if maker is None else maker.known(sources)
+
     def _maker(self, facts: Facts) -> "_Maker | None":
         # Python 2 cannot be told the name of the file that code is from.
         if facts.implementation != "cpython" or facts.python[0] != 3 or len(facts.magic) != 4:
@@ -109,7 +114,10 @@ class _Maker:
                 except (OSError, EOFError):
                     self._useless = True
                     self._end()
-            found = {digest: self._known[digest] for digest in sources if digest in self._known}
+        return self.known(sources)
+
+    def known(self, sources: Mapping[str, bytes]) -> dict[str, bytes]:
+        found = {digest: self._known[digest] for digest in sources if digest in self._known}
         self._used.update(found)
         return {digest: code for digest, code in found.items() if code}
 

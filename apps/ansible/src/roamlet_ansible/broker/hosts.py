@@ -191,6 +191,7 @@ class Hosts:
     def __init__(self, packed: Keeper) -> None:
         self.packed = packed
         self.bytecode = Bytecode()
+        self.has_zygotes = False  # whether one was ever started
         self.spawn: Callable[..., Any] = roamlet.spawn  # of work that no request waits for, and that raises nothing
         self._hosts: dict[str, Host] = {}
         self.payloads: dict[str, Payload] = {}

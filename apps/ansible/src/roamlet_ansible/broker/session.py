@@ -1,6 +1,5 @@
 """The requests of one worker: each is carried out in the context of its host, as often as that is safe."""
 
-import hashlib
 import re
 import secrets
 from collections.abc import Callable, Sequence
@@ -9,15 +8,16 @@ from typing import Any, TypeVar
 
 from roamlet.remote import Chain, Context, RemoteCall, RemoteError
 from roamlet_ansible.cores import ansiballz
-from roamlet_ansible.host import runner, zygote_source, zygote_text
+from roamlet_ansible.host import runner
 
 from . import protocol
 from .hosts import Ahead, Host, Hosts
-from .zygotes import Payload, Zygote, request_of
+from .zygotes import CodeOf, Payload, Zygote, request_of, source_of_zygote, text_of_zygote
 
 T = TypeVar("T")
 Answer = tuple[protocol.Header, Sequence[bytes]]
 
+FEW = 64  # files of a module, which a Python compiles in a twentieth of a second; those of facts are 130
 PIECE = 1024 * 1024  # bytes of a file in one call
 READS = 4  # pieces of a file that are asked for before the worker does
 # Seconds for the start of a zygote, or a question before it, until the worker is asked how long it will wait.
@@ -26,6 +26,11 @@ WAIT = 2.0
 CHANGES_ACCOUNTS = re.compile(rb"userdel|usermod|deluser|loginctl|pkill|killall|\bpw ")
 ATTEMPTS = 3  # times that a request which was certainly not carried out is tried
 RENEWALS = 8  # contexts that one request may find outdated; then it is carried out in such a one
+
+
+def _make_text() -> None:
+    with suppress(OSError):  # a request that needs it says so
+        text_of_zygote()
 
 
 class Lost(Exception):
@@ -64,6 +69,7 @@ class Session:
         if not host.is_open and self._ahead is None:
             self._ahead = Ahead()
             self._hosts.spawn(host.open_ahead, (python, self._ahead))
+            self._hosts.spawn(_make_text)  # while that waits for the host
 
     def _opened(self, host: Host, python: str | None = None) -> Context:
         ahead, self._ahead = self._ahead, None
@@ -144,9 +150,9 @@ class Session:
         host: Host,
         function: Callable[..., Any],
         args: Sequence[Any],
-        then: tuple[Callable[..., Any], Sequence[Any]] | None = None,
+        then: Callable[[], tuple[Callable[..., Any], Sequence[Any]]] | None = None,
     ) -> tuple[dict[str, Any], RemoteCall[dict[str, Any]] | None]:
-        """_carried_out(), and the call `then`, which is sent without waiting for the first one; None when it was not sent.
+        """_carried_out(), and the call that `then()` gives, sent without waiting for the first one; None when it was not sent.
 
         It runs after the first one has returned, and not at all if that has raised. Where that has done nothing, as the context
         was outdated, both are sent to the next context: `then` must do nothing without the first one.
@@ -165,7 +171,8 @@ class Session:
                     chain = context.chain()
                     first = chain.spawn(runner.carry_out, arguments)
                     with suppress(RemoteError):  # then the first one says what is wrong
-                        following = chain.spawn(runner.carry_out, ((), (), then[0].__name__, tuple(then[1])))
+                        second, its = then()  # while the first one is under way
+                        following = chain.spawn(runner.carry_out, ((), (), second.__name__, tuple(its)))
                         self._along += 1
                     done = first.join()
             except RemoteError as error:
@@ -335,7 +342,7 @@ class Session:
             if answer is None:
                 if changes_accounts:
                     self._leave_accounts(host, header["zygote"])
-                request = request_of(known, payload, header, blobs[0], context.facts, self._hosts.bytecode)
+                request = request_of(known, payload, header, blobs[0], context.facts, self._hosts.bytecode.of)
                 arguments = (header["zygote"], *request, self._token)
                 answer = self._call(host, runner.run_module, arguments)
             if not isinstance(answer, dict):
@@ -379,21 +386,31 @@ class Session:
             return None, None
         try:
             key, nonce = header["zygote"], header["nonce"]
-            facts, bytecode = self._opened(host).facts, self._hosts.bytecode
-            text = zygote_text()
-            digest = hashlib.sha256(text).hexdigest()
-            code = bytecode.of(facts, {digest: text}).get(digest)
-            source = zygote_source() if code is None else zygote_source(code, facts.magic)
+            facts = self._opened(host).facts
+            code_of = self._code_of(module)
+            source = source_of_zygote(facts, code_of)
             arguments = (key, header["start"], header["tty"], source, nonce, WAIT)
-            then = None
-            if module is not None:
-                request = request_of(known, module[0], header, module[1], facts, bytecode)
-                then = runner.run_in_new_zygote, (key, nonce, *request, self._token)
-            done, following = self._sent_in_order(host, runner.open_zygote, arguments, then)
+
+            def run() -> tuple[Callable[..., Any], Sequence[Any]]:
+                assert module is not None
+                request = request_of(known, module[0], header, module[1], facts, code_of)
+                return runner.run_in_new_zygote, (key, nonce, *request, self._token)
+
+            done, following = self._sent_in_order(host, runner.open_zygote, arguments, None if module is None else run)
             return self._state_of_zygote(done["result"]), following
         except BaseException:
             self._release()
             raise
+
+    def _code_of(self, module: tuple[Payload, bytes] | None) -> CodeOf:
+        """Where a zygote and its first module get their code from.
+
+        The first zygote of a run does not wait until the files of a module are compiled here, unless they are many: it compiles
+        them itself in the same time, and sources alone are a third of what is sent with code.
+        """
+        is_first, self._hosts.has_zygotes = not self._hosts.has_zygotes, True
+        few = module is not None and len(module[0].files) <= FEW
+        return self._hosts.bytecode.known if is_first and few else self._hosts.bytecode.of
 
     def _answer_of(self, host: Host, following: RemoteCall[dict[str, Any]]) -> Any:
         """What runner.run_in_new_zygote has returned; None when it was certainly not sent."""

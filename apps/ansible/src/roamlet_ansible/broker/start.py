@@ -64,7 +64,6 @@ def _link(folder: str) -> Path:
 def _start(folder: str, controller: int) -> None:
     with suppress(OSError):  # of a broker that was killed
         shutil.rmtree(Path(_link(folder).read_text("utf-8")).parent)
-    packed.restore(folder)
     own = _private_folder(folder)
     path = str(own / "broker")
     listener = socket.socket(socket.AF_UNIX)
@@ -87,6 +86,7 @@ def _start(folder: str, controller: int) -> None:
         raise
     finally:
         listener.close()
+    packed.restore(folder)  # while the broker starts; no worker goes on before that
     _link(folder).write_text(path, "utf-8")
 
 

@@ -2,13 +2,18 @@
 
 import hashlib
 import json
+from collections.abc import Callable, Mapping
+from functools import cache, lru_cache
 
 from roamlet import sync
 from roamlet.remote import Facts
 from roamlet_ansible.cores import installed
+from roamlet_ansible.host import zygote_source, zygote_text
 
 from . import protocol
-from .bytecode import Bytecode
+
+CodeOf = Callable[[Facts, Mapping[str, bytes]], dict[str, bytes]]
+"""Bytecode.of or Bytecode.known."""
 
 
 class Zygote:
@@ -52,10 +57,27 @@ class Payload:
         ]
 
 
+@cache
+def text_of_zygote() -> tuple[str, bytes, bytes]:
+    """Its digest, the text, and the source without code. Made once, in 7 ms."""
+    text = zygote_text()
+    return hashlib.sha256(text).hexdigest(), text, zygote_source()
+
+
+_zygote_source = lru_cache(8)(zygote_source)
+
+
+def source_of_zygote(facts: Facts, code_of: CodeOf) -> bytes:
+    """What runner.open_zygote() hands to the bootstrap: the zygote as text, and as code if `code_of` has that."""
+    digest, text, source = text_of_zygote()
+    code = code_of(facts, {digest: text}).get(digest)
+    return source if code is None else _zygote_source(code, facts.magic)
+
+
 def request_of(
-    known: Zygote, payload: Payload, header: protocol.Header, params: bytes, facts: Facts, bytecode: Bytecode
+    known: Zygote, payload: Payload, header: protocol.Header, params: bytes, facts: Facts, code_of: CodeOf
 ) -> tuple[bytes, bytes]:
-    """The header and the body of a request to a zygote, with what it lacks of the payload.
+    """The header and the body of a request to a zygote, with what it lacks of the payload, as `code_of` has it, and as sources.
 
     `facts` are those of its context's Python: the code that is sent along is for that one, and another one takes the sources.
     """
@@ -68,7 +90,7 @@ def request_of(
         run["preload"] = payload.preload
         run["files"] = []
         lacking = {digest: source for digest, source in payload.sources.items() if digest not in known.files}
-        code = bytecode.of(facts, lacking)
+        code = code_of(facts, lacking)
         if code:
             run["magic"] = facts.magic.hex()
         for digest in lacking:

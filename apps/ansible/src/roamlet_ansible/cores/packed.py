@@ -143,8 +143,7 @@ class Keeper:
     def __init__(self, run: str) -> None:
         self._run = run
         self._files: dict[str, bytes] = {}
-        note = _note(run)  # the folder of the run is gone when write() is called
-        self._installation: str | None = None if note is None else note["installation"]
+        self._installation: str | None = None  # of the note: the folder of the run is gone when write() is called
 
     def used(self, fqn: str, zip_data: bytes, files: Iterable[tuple[str, bytes]]) -> None:
         """Remember what core has packed for the module `fqn`, if it may be kept. Raises nothing; blocks for milliseconds.
@@ -155,6 +154,7 @@ class Keeper:
             note = _note(self._run)
             if note is None or not fqn.startswith("ansible.modules."):
                 return
+            self._installation = self._installation or note["installation"]
             names = [name for name in os.listdir(os.path.join(self._run, OF_RUN)) if name.startswith(fqn + "-")]
             put = [name for name in note["put"] if name not in names]
             if len(put) < len(note["put"]):
