@@ -81,7 +81,10 @@ rename, of
   many hosts are those of CPU time. A ratio is the median of the rounds' own ratios. CPU time is that of control groups:
   everything that ansible-playbook starts, and everything that the servers' sshds start, until all of it has ended. Hosts beyond
   the tenth are further accounts on the same ten servers. The relay of the lab delays packets and has no limit of bytes per
-  second. Stock takes part in each round where a bar compares with it, elsewhere in the first one, for its results.
+  second. Stock takes part in each round where a bar compares with it, elsewhere in the first one, for its results. Core alone is
+  ansible-core with its own strategy and a connection plugin that reaches no host: each command has the answer that ssh got in a run
+  before. No connection plugin can take less under that strategy, but for what is kept between tasks and runs: what roamlet loads
+  before the workers are forked, and modules that an earlier run has packed.
 """
 
 THREADS_TEMPLATE = """# Threads, the GIL and servers

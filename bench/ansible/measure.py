@@ -73,12 +73,12 @@ def warm_up(
     """Run each side once, so that none pays for compiling its own files; one that cannot run at all is skipped."""
     playbook = folder / "warm_up.json"
     playbook.write_text(scenarios(Sizes(pings=1))[0].playbook)
-    for side in list(sides.values()):
+    for side in (peers.RECORDING, *sides.values()):
         try:
             controller.run(side, playbook, 1, controller.new_home())
         except RunFailed as failure:
             skipped[side.name] = str(failure)
-            del sides[side.name]
+            sides.pop(side.name, None)
 
 
 def take(
@@ -94,10 +94,12 @@ def take(
     """{"title", "runs": {side: {"first"|"again": {"wall"|"controller"|"target"|"packets": [a figure a round]}}}, "differences"}."""
     playbook = folder / f"{scenario.name}.json"
     playbook.write_text(scenario.playbook)
+    only = [name for name in settings.only if name in sides]
+    if "core" in sides and "core" in scenario.each and (not only or "core" in only):
+        record(scenario, playbook, controller, up, skipped, say)
     up.distance(scenario.rtt)
     runs: dict[str, dict[str, dict[str, list[float]]]] = {}
     results: dict[str, dict[str, str]] = {}
-    only = [name for name in settings.only if name in sides]
     for round_ in range(settings.rounds):
         names = [name for name in (*scenario.each, *(scenario.once if round_ == 0 else ())) if name in sides]
         names = [name for name in names if not only or name in only]
@@ -126,6 +128,26 @@ def take(
         "runs": runs,
         "differences": {name: found for name in sides if (found := unlike_stock(name, results))},
     }
+
+
+def record(
+    scenario: Scenario,
+    playbook: Path,
+    controller: Controller,
+    up: Targets,
+    skipped: dict[str, str],
+    say: Callable[[str], None],
+) -> None:
+    """Have its hosts answer once what the side "core" will be given again; without that, it is skipped."""
+    say(f"ansible: {scenario.title}: {peers.RECORDING.title}")
+    up.distance(0)
+    up.reset()
+    home = controller.new_home()
+    try:
+        for _ in range(2 if scenario.again else 1):
+            controller.run(peers.RECORDING, playbook, scenario.hosts, home)
+    except RunFailed as failure:
+        skipped[f"core, {scenario.title}"] = str(failure)
 
 
 def unlike_stock(name: str, results: dict[str, dict[str, str]]) -> list[str]:

@@ -15,6 +15,7 @@ from ..workers import ROOT
 
 CORE, MITOGEN = "ansible-core==2.21.5", "mitogen==0.3.54"
 OWN_CALLBACK = "bench_results"
+CONNECTIONS = Path(__file__).parent / "connections"
 FOLDER = ROOT / "build" / "bench-ansible"
 PYTHONS = ("3.12", "3.13", "3.14")  # those of CORE; the first one is what figures are compared on
 
@@ -28,14 +29,22 @@ class Side:
     environment: dict[str, str]
 
 
+def _answers(plugin: str) -> dict[str, str]:
+    return {"ANSIBLE_CONNECTION_PLUGINS": str(CONNECTIONS), "ANSIBLE_TRANSPORT": plugin, "ANSIBLE_PIPELINING": "1"}
+
+
+RECORDING = Side("recording", "stock, whose answers are kept", _answers("bench_record"))
+
+
 def sides(venv: Path) -> dict[str, Side]:
-    """All sides that are installed in `venv`, by name."""
+    """All sides that are installed in `venv`, by name. The side "core" takes what RECORDING has kept of the same playbook."""
     (packages,) = venv.glob("lib/python3.*/site-packages")
     strategies = packages / "ansible_mitogen" / "plugins" / "strategy"
     found = [
         Side("plain", "stock, no pipelining", {"ANSIBLE_PIPELINING": "0"}),
         Side("stock", "stock, pipelining", {"ANSIBLE_PIPELINING": "1"}),
         Side("mitogen", "Mitogen", {"ANSIBLE_STRATEGY_PLUGINS": str(strategies), "ANSIBLE_STRATEGY": "mitogen_linear"}),
+        Side("core", "core alone, answers replayed", _answers("bench_replay")),
     ]
     if any(packages.glob("roamlet_ansible-*.dist-info")):
         over = {"ANSIBLE_TRANSPORT": "roamlet.remote.ssh"}

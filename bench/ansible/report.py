@@ -81,4 +81,5 @@ def _ratios(runs: dict[str, Any], which: str, peers: list[str]) -> Iterator[str]
     for peer in peers:
         for figure in FIGURES:
             theirs = runs.get(peer, {}).get(which)
-            yield number(_ratio(runs["roamlet"][which][figure], theirs[figure]) if theirs else None, 2)
+            there = theirs is not None and all(theirs[figure])  # core alone uses no CPU of targets
+            yield number(_ratio(runs["roamlet"][which][figure], theirs[figure]) if theirs and there else None, 2)

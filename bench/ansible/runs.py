@@ -62,7 +62,7 @@ class Controller:
         with log.open("w") as out:
             process = subprocess.Popen(
                 self._targets.argv(self._group.argv(words)),
-                env=self._environment(side, home, results),
+                env=self._environment(side, playbook, home, results),
                 cwd=playbook.parent,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
@@ -87,7 +87,7 @@ class Controller:
     def _packets(self) -> int:
         return sum(self._targets.traffic().values())
 
-    def _environment(self, side: Side, home: Path, results: Path) -> dict[str, str]:
+    def _environment(self, side: Side, playbook: Path, home: Path, results: Path) -> dict[str, str]:
         """Nothing of ours: no ansible.cfg, no agent, no caches."""
         return {
             "PATH": f"{self._venv / 'bin'}:{os.environ.get('PATH', os.defpath)}",
@@ -101,8 +101,14 @@ class Controller:
             "ANSIBLE_CALLBACK_PLUGINS": str(CALLBACKS),
             "ANSIBLE_CALLBACKS_ENABLED": OWN_CALLBACK,
             "BENCH_RESULTS": str(results),
+            "BENCH_ANSWERS": str(answers_of(playbook)),
             **side.environment,
         }
+
+
+def answers_of(playbook: Path) -> Path:
+    """The folder with what the hosts have answered in a run of this playbook, for connections/bench_replay.py."""
+    return playbook.with_suffix(".answers")
 
 
 def _what_failed(log: Path) -> str:

@@ -87,14 +87,17 @@ def figures(wall: float, rounds: int = 3) -> dict[str, list[float]]:
 
 
 def a_run() -> dict[str, Any]:
-    names = {"stock": "stock, pipelining", "mitogen": "Mitogen", "roamlet": "roamlet"}
+    names = {"stock": "stock, pipelining", "mitogen": "Mitogen", "roamlet": "roamlet", "core": "core alone"}
     made = {}
     for one in scenarios(Sizes()):
         runs = {
             name: {which: figures(wall, rounds) for which in (("first", "again") if one.again else ("first",))}
-            for name, wall, rounds in (("stock", 20.0, 3), ("mitogen", 8.0, 3), ("roamlet", 4.0, 3))
+            for name, wall, rounds in (("stock", 20.0, 3), ("mitogen", 8.0, 3), ("roamlet", 4.0, 3), ("core", 2.0, 3))
+            if name != "core" or name in one.each
             for rounds in [1 if name in one.once else 3]
         }
+        for figures_of_core in runs.get("core", {}).values():
+            figures_of_core["target"] = [0.0] * 3
         made[one.name] = {"title": one.title, "runs": runs, "differences": {}}
     made["tasks"]["differences"]["mitogen"] = [
         "first run, task 3 copy on host01: result.mode: '0644', with stock '0600'"
@@ -117,6 +120,13 @@ def test_tables_have_each_scenario_with_its_second_run_and_what_is_unlike_stock(
     assert [row[0] for row in seconds.rows] == [row[0] for row in ratios.rows]
     assert "28 tasks, 80 ms, second run" in [row[0] for row in seconds.rows]
     assert [row[:3] for row in unlike.rows] == [["83 tasks", "Mitogen", "1"]]
+
+
+def test_core_alone_is_beside_the_others_and_uses_nothing_of_targets() -> None:
+    _, ratios, *_ = tables.tables({"ansible": a_run(), "bars": []})
+    (pings,) = [dict(zip(ratios.heads, row, strict=True)) for row in ratios.rows if row[0] == "100 pings"]
+    assert pings["controller CPU / core alone"] == "2.00"
+    assert pings["target CPU / core alone"] == "-"
 
 
 def test_a_run_without_roamlet_has_no_verdicts_and_says_so() -> None:
