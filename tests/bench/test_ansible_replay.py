@@ -34,7 +34,7 @@ def test_each_host_gives_its_answers_in_their_order_and_from_the_start_in_a_new_
     monkeypatch.setattr(recording.__bases__[0], "exec_command", lambda *given, **options: next(answers))
     for host, account in (("a", "admin"), ("b", "admin"), ("a", "admin"), ("a", "other")):
         connection(recording, host, account).exec_command("x", in_data=b"y")
-    given = [connection(replaying, *who).exec_command("x") for who in (("b",), ("a",), ("a",), ("a", "other"))]
+    given = [connection(replaying, *host).exec_command("x") for host in (("b",), ("a",), ("a",), ("a", "other"))]
     assert given == [(1, b"b1", b"no"), (0, b"a1", b""), (0, b"a2", b""), (2, b"c1", b"")]
     with pytest.raises(EOFError):
         connection(replaying, "a").exec_command("x")

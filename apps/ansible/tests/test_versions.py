@@ -1,5 +1,7 @@
 """The oldest core with the oldest Pythons on targets, and the newest core with a new one: results are those over ssh."""
 
+import re
+
 import pytest
 
 from bench.ansible import peers
@@ -79,3 +81,48 @@ def test_the_newest_core(to, newest, version):
     playing.programs = newest
     assert unlike_stock(playing) == []
     assert version_of_warm_python(playing).startswith("3.")
+
+
+AHEAD = """
+- hosts: all
+  gather_facts: false
+  tasks:
+  - {name: long, command: sleep 3}
+  - {name: later, stat: {path: /}}
+  - {name: last, getent: {database: passwd, key: root}}
+"""
+
+
+@pytest.fixture
+def ahead(to, newest, tmp_path):
+    """Plays AHEAD with the newest core and the callback that packs: what was played, and the folder of temporary folders."""
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    playing = to("debian")
+    playing.programs = newest
+
+    def ahead(*options):
+        environment = {
+            "ANSIBLE_CALLBACKS_ENABLED": "task_results,roamlet.remote.preload",
+            "ANSIBLE_LOCAL_TEMP": str(runs),
+            "ANSIBLE_DEBUG": "1",
+            "ROAMLET_ANSIBLE_CACHE": "",
+        }
+        return playing.play(AHEAD, ROAMLET, *options, **environment), runs
+
+    return ahead
+
+
+def test_the_newest_core_takes_modules_that_were_packed_ahead(ahead):
+    played, runs = ahead()
+    assert played.code == 0, played.text
+    assert [(name, status) for name, status, _ in played.tasks] == [("long", "ok"), ("later", "ok"), ("last", "ok")]
+    for module in ("stat", "getent"):
+        assert re.search(f"using cached module: {runs}/.*/ansible.modules.{module}-", played.text), played.text
+    assert list(runs.iterdir()) == []  # the folder of the run is gone
+
+
+def test_packing_ends_with_a_run_that_fails_at_once(ahead):
+    played, runs = ahead("-e", "ansible_become_exe=/nonexistent", "--become")
+    assert played.code == 2, played.text
+    assert list(runs.iterdir()) == []

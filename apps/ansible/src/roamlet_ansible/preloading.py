@@ -12,6 +12,7 @@ from typing import Any
 from ansible import constants, context
 from ansible.plugins.loader import action_loader, connection_loader
 
+from roamlet_ansible import packing
 from roamlet_ansible.broker import start
 
 OURS = "roamlet.remote."
@@ -24,7 +25,7 @@ def begin() -> None:
 
     To be called before the first worker is forked, and after the log of the run, if there is one, has its name.
     """
-    asked = str(context.CLIARGS.get("connection") or constants.DEFAULT_TRANSPORT)
+    asked = _asked()
     if asked.startswith(OURS):
         with suppress(OSError):
             start.connect(constants.DEFAULT_LOCAL_TMP, os.getpid()).close()
@@ -44,6 +45,21 @@ def begin() -> None:
     _fill_caches()
     # What is there now is alive as long as the run: a worker's collector would look at all of it, which copies its pages.
     gc.freeze()
+
+
+def _asked() -> str:
+    return str(context.CLIARGS.get("connection") or constants.DEFAULT_TRANSPORT)
+
+
+def play(play: Any) -> None:
+    """Begin to pack the modules of a play if it is over one of our plugins. Called before its first worker is forked."""
+    if _asked().startswith(OURS):
+        packing.begin(play)
+
+
+def end() -> None:
+    """End what begin() and play() have begun beside the run, but for the broker, which ends after the controller."""
+    packing.end()
 
 
 def _fill_caches() -> None:

@@ -68,6 +68,7 @@ class CallbackModule(CallbackBase):
 
     def v2_playbook_on_play_start(self, play):
         preloading.begin()  # `ansible` has plays, and no playbook
+        preloading.play(play)
 
     def v2_playbook_on_task_start(self, task, is_conditional):
         preloading.action(task)
@@ -99,6 +100,7 @@ class CallbackModule(CallbackBase):
 
     def v2_playbook_on_stats(self, stats):
         """Print the table, unless no task went by roamlet."""
+        preloading.end()
         with open(self._log, encoding="utf-8", errors="replace") as file:
             file.seek(self._begins_at)
             tasks = [task for task in tally.read(file) if task.ways or task.turnarounds]
