@@ -2,8 +2,9 @@
 
 Each round has, in every thread: pairs that pass numbered values within the thread (order is checked); senders and receivers of
 channels that all threads share (sums are checked, and the order of each sender); tasklets that block where CPython holds locks
-of objects or references without a count; and tasklets that wait for ever, until those of another thread kill them. Other
-threads collect garbage all the time. The values have finalizers, and some are cycles. At the end of a round nothing is left.
+of objects or references without a count; and tasklets that wait for ever, until those of another thread kill them, or, where
+tasklets are collected, the collector finds them. Other threads collect garbage all the time. The values have finalizers, and
+some are cycles. At the end of a round nothing is left.
 """
 
 import argparse
@@ -143,6 +144,16 @@ class Round:
                 schedule()
         self.finished.append("feeder")
 
+    def lost(self, number: int) -> None:
+        """Wait where nothing can wake it, until the collector finds that out."""
+        channel = Channel()
+        held = Value(-2, number)
+        try:
+            channel.receive()
+        finally:
+            self.check(held.number == number, "what a lost one holds")
+            self.finished.append("lost")
+
     def victim(self, chance: random.Random) -> None:
         self.begun.append(1)
         held = Value(-1, 1)
@@ -167,6 +178,8 @@ class Round:
         chance = random.Random(self.seed * 1000 + index)
         n = self.per_thread
         self.victims[index] = [Tasklet(self.victim, chance) for _ in range(n)]
+        for i in range(n if counts()["collects"] else 0):
+            Tasklet(self.lost, i)
         self.start.wait()
         work = []
         for i in range(n // 2):
@@ -200,6 +213,7 @@ class Round:
             "shared receiver": n * count,
             "crooked": n * count,
             "killed": len(self.begun),
+            "lost": n * count if counts()["collects"] else 0,
             "killer": count,
             "feeder": count,
         }
@@ -245,7 +259,7 @@ def main() -> int:
         for _ in range(3):
             gc.collect()
         n, threads = current.per_thread, options.threads
-        values = threads * (n // 2 + n) * options.messages + len(current.begun)
+        values = threads * (n // 2 + n) * options.messages + len(current.begun) + current.finished.count("lost")
         current.check(len(Value.freed) == values, f"{len(Value.freed)} of {values} values were freed")
         failures = Counter(current.failures)
         failed = failed or bool(failures)
