@@ -69,6 +69,7 @@ PARTS = (
     "calls.shell",
     "calls.programs",
     "calls.timed",
+    "calls.executor",
     "calls.traced",
 )
 # For roamlet.wire.modules.children.
@@ -87,7 +88,7 @@ ASKED = {  # those that a target may ask for, and what comes with them
     "values.values": (*_BELOW_VALUES, "values.values"),
 }
 # Those whose functions are called: imported by the call, and not before.
-CALLED = ("files.trees", "modules.versions", "link.prompts", "calls.shell")
+CALLED = ("files.trees", "modules.versions", "link.prompts", "calls.shell", "calls.executor")
 NOISE_LIMIT = 1 << 20  # bytes that may precede the start line
 _NOISE_KEPT = 1 << 14
 
