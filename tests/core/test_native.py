@@ -1,5 +1,11 @@
 """The native backend: where the memory for its C stacks comes from and that it goes back; what happens when tasklets share them."""
 
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+
 import pytest
 
 import roamlet
@@ -138,6 +144,35 @@ print(len(log))
 """
     )
     assert printed == "300"
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("unshare") is None, reason="mounts of a test's own take root and unshare"
+)
+@pytest.mark.parametrize(("mode", "most"), [("0", 256), ("2", 16)])
+def test_where_the_kernel_counts_untouched_memory_a_process_has_few_stacks(tmp_path, mode, most):
+    (tmp_path / "mode").write_text(mode + "\n")
+    (tmp_path / "script.py").write_text(
+        SIZES
+        + textwrap.dedent("""
+        channel = block(700)
+        stacks = 0
+        with open("/proc/self/maps") as maps:
+            for line in maps:
+                low, high = (int(word, 16) for word in line.split()[0].split("-"))
+                stacks += line.split()[1:] == ["rw-p", "00000000", "00:00", "0"] and 7_000_000 < high - low < 9_000_000
+        print(stacks)
+        release(channel)
+        """)
+    )
+    mounts = (
+        f"mount --bind {tmp_path}/mode /proc/sys/vm/overcommit_memory && exec {sys.executable} {tmp_path}/script.py"
+    )
+    done = subprocess.run(
+        ["unshare", "--mount", "--propagation", "private", "sh", "-c", mounts],
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert most * 3 // 4 < int(done.stdout) <= most + 10  # mappings of others are as large, too
 
 
 def test_what_runs_over_the_end_of_a_stack_meets_a_guard():
