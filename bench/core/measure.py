@@ -119,11 +119,16 @@ def figures_of(title: str) -> list[str]:
 
 
 def operations(worker: Worker, name: str, turn: float) -> int:
-    """How many operations make a turn, in whole steps and at least 20 of them, by one try that also warms the caches."""
+    """How many operations make a turn, in whole steps and at least 20 of them: by three tries, each as long as the one before says.
+
+    The first ones warm the caches: taken for the cost, they would make a turn of a short operation a tenth as long as it is to be.
+    """
     step = FIGURES[name].step
-    tried = max(20 * step, 1000)
-    cost = worker.ask(name, operations=tried) / tried
-    return max(tried, int(turn / cost) // step * step)
+    count = least = max(20 * step, 1000)
+    for _ in range(3):
+        cost = worker.ask(name, operations=count) / count
+        count = max(least, int(turn / cost) // step * step)
+    return count
 
 
 def memory(
