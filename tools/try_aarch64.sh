@@ -98,7 +98,7 @@ prepare() {
         mv "$root/roamlet/src/roamlet/core/_$backend.abi.so" \
             "$root/roamlet/src/roamlet/core/_$backend.cpython-$(echo "$version" | tr -d .)-aarch64-linux-gnu.so"
     done
-    for package in sync io; do
+    for package in sync io snapshot; do
         PATH=$tools/usr/bin:$PATH LD_LIBRARY_PATH=$tools/usr/lib/x86_64-linux-gnu aarch64-linux-gnu-gcc --sysroot="$root" \
             -O3 -std=gnu11 -fPIC -shared -Wall -Wextra -Werror -I"$root/usr/include/python$version" -Isrc/roamlet/core/c \
             "src/roamlet/$package/c/module.c" \
