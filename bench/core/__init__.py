@@ -47,7 +47,9 @@ FIGURES = {
     "ring": Figure("ring of 1000, per hop", "one receive, one send", ring.STEP, ring.PEERS),
     "buffered": Figure("value through a buffer", "send + receive, a buffer of 1024", buffered.STEP, buffered.PEERS),
     "choose": Figure("select over 8 channels", "one wait, one value", choose.STEP, choose.PEERS),
-    "across": Figure("to another thread and back", "two values, CPU of both threads", across.STEP, across.PEERS),
+    "across": Figure(
+        "to another thread and back", "two values, CPU of both threads on one core", across.STEP, across.PEERS
+    ),
     "timers": Figure("time limit not reached", "a timer started and cancelled", timers.STEP, timers.PEERS),
     "scoped": Figure("scope with one child", "enter, spawn, run, leave", scoped.STEP, scoped.PEERS),
     "semaphore": Figure("hand-over by semaphores", "there and back, two switches", semaphore.STEP, semaphore.PEERS),
