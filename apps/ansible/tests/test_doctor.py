@@ -91,6 +91,16 @@ def test_a_record_is_read(tmp_path, capsys):
     assert "core's plugin: roamlet finds no Python" in capsys.readouterr().out
 
 
+def test_what_was_printed_in_place_of_a_modules_answer_is_said(inventory, playing, capsys):
+    python = playing.folder / "python"
+    python.write_text("#!/bin/sh\necho 'shim: python3.13: command not found' >&2\nexit 127\n")
+    python.chmod(0o755)
+    path = inventory(odd={"ansible_connection": "roamlet.remote.ssh", "ansible_python_interpreter": str(python)})
+    assert doctor("-i", path) == 1
+    assert "failed: " in (text := capsys.readouterr().out)
+    assert "shim: python3.13: command not found" in text
+
+
 def test_a_record_that_is_not_there_is_a_wrong_command_line(tmp_path, capsys):
     assert doctor("--log", str(tmp_path / "none")) == 64
     assert "run the playbook with ROAMLET_ANSIBLE_LOG=" in capsys.readouterr().err

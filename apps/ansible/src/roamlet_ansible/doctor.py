@@ -187,7 +187,7 @@ def _lines(report: dict[str, Any]) -> list[str]:
         f"collection    {core['collection'] or 'not found: is roamlet-ansible installed in this environment?'}"
     )
     if "modules" in core:
-        lines.append(f"modules       {_modules(core)}")
+        lines.append(f"here          {_modules(core)}")
     if report.get("failure"):
         lines += ["", "Ansible has looked at no host:", *(f"    {line}" for line in report["failure"].splitlines())]
     for one in report.get("hosts", ()):

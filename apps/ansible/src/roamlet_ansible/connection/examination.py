@@ -9,6 +9,7 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from .plugin import NotOverRoamlet, RoamletConnection
 
 TRIALS = 3  # of the round trip; the shortest counts
+LAST_LINES = 3  # of what a module, or what was to start it, has printed
 
 Result = dict[str, Any]
 
@@ -62,6 +63,12 @@ def _context(connection: RoamletConnection) -> Result:
     }
 
 
+def _what_failed(result: Result) -> str:
+    """Core's message, and the end of what was printed in place of an answer: sudo's refusal, or that of an interpreter."""
+    said = str(result.get("module_stderr") or result.get("module_stdout") or "").strip().splitlines()[-LAST_LINES:]
+    return " / ".join([str(result.get("msg", "the module has failed")).rstrip("."), *map(str.strip, said)])
+
+
 def _module(connection: RoamletConnection, run_module: Callable[[], Result]) -> Result:
     started = time.monotonic()
     result = run_module()
@@ -69,7 +76,7 @@ def _module(connection: RoamletConnection, run_module: Callable[[], Result]) -> 
     went = dict(connection.went)
     if result.get("failed") or result.get("unreachable"):
         return {
-            "error": str(result.get("msg", "the module has failed")),
+            "error": _what_failed(result),
             "unreachable": bool(result.get("unreachable")),
         }
     started = time.monotonic()
