@@ -20,14 +20,15 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent import futures
 from concurrent.futures import BrokenExecutor
 from functools import partial
-from threading import RLock
 from typing import Any, TypeVar, cast
 
 from roamlet import io
+from roamlet.io import _originals
 from roamlet.remote import Context, ContextClosed, ContextDied, ForkedContext, Opened, RemoteCall, local, open_all, ssh
 from roamlet.remote.base.deadlines import EVER
 from roamlet.remote.base.threads import TaskletThread
 from roamlet.remote.calls.engine import calls_of
+from roamlet.remote.modules.main_script import name_on_target
 from roamlet.sync import Condition, Event
 from roamlet.sync._outcome import alike
 from roamlet.wire.calls import executor as on_target
@@ -53,7 +54,8 @@ class Future(futures.Future[T]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._condition = cast(Any, Condition())
+        # On a lock of the system: a tasklet that waits for one that a thread of roamlet's holds would look like a deadlock.
+        self._condition = cast(Any, Condition(_originals.RLock()))
 
     def result(self, timeout: float | None = None) -> T:
         """What the call returned; raises what it raised. TimeoutError after `timeout` seconds, CancelledError when cancelled."""
@@ -73,15 +75,22 @@ class Future(futures.Future[T]):
         self._decode()
         return self._exception
 
-    def _ended(self, call: RemoteCall[T]) -> list[Callable[..., object]]:
-        """The call has its answer. Returns what was given to add_done_callback()."""
+    def _finish(self, call: RemoteCall[T] | None, error: BaseException | None) -> bool:
+        """It has its answer, or an error in place of one. Returns whether functions wait to be called."""
+        if self._pickled is not None and self._waiters:
+            self._call, call = call, None  # wait() asks now whether it has failed, and only the pickle says that
+            self._decode()
         with self._condition:
-            self._call = call
+            if call is not None:
+                self._call = call
+            elif error is not None:
+                self._exception = error
+            failed = self._exception is not None or (call is not None and call.failed)
             self._state = "FINISHED"
             for waiter in self._waiters:
-                (waiter.add_exception if call.failed else waiter.add_result)(self)
+                (waiter.add_exception if failed else waiter.add_result)(self)
             self._condition.notify_all()
-        return self._done_callbacks  # type: ignore[attr-defined, no-any-return]
+            return bool(self._done_callbacks)  # type: ignore[attr-defined]
 
     def _decode(self) -> None:
         call = self._call
@@ -92,18 +101,27 @@ class Future(futures.Future[T]):
             result = call.join()
             if self._pickled is not None:
                 result, error = _unpickled(result, self._pickled)
-        except BaseException as raised:
+        except Exception as raised:  # anything else interrupts this tasklet: the next caller decodes it again
             error = raised.with_traceback(None)
         with self._condition:
             if self._call is not None:  # else another thread was quicker
                 self._result, self._exception, self._call = result, error, None
         del error
 
+    def __repr__(self) -> str:
+        return f"<roamlet.executor.Future at {id(self):#x} state={self._state.lower()}>"
+
 
 def _unpickled(data: Any, name: str) -> tuple[Any, BaseException | None]:
-    import pickle  # roamlet never loads a pickle that comes from a target, but where Executor(pickle=True) grants it
+    import io as streams  # roamlet never loads a pickle that comes from a target, but where Executor(pickle=True) grants it
+    import pickle
 
-    good, value, *trace = pickle.loads(data)
+    class Unpickler(pickle.Unpickler):
+        def find_class(self, module: str, name: str) -> Any:
+            """Classes of the main script have another name on targets."""
+            return super().find_class("__main__" if module == name_on_target() else module, name)
+
+    good, value, *trace = Unpickler(streams.BytesIO(data)).load()
     if good:
         return value, None
     value.add_note(f"On the target, called as {name}:\n{textwrap.indent(''.join(trace), '    ')}".rstrip())
@@ -126,7 +144,7 @@ class _Pool:
     """What an Executor is, but for the object that users hold: the calls go on after that one has gone."""
 
     def __init__(self, contexts: list[Context], opened: Opened | None, each: int, idempotent: bool) -> None:
-        self.lock = RLock()  # the collector may end an executor in the middle of anything
+        self.lock = _originals.RLock()  # the collector may end an executor in the middle of anything
         self.contexts = contexts
         self.alive = set(contexts)
         self.tasks: deque[_Task] = deque()
@@ -140,17 +158,17 @@ class _Pool:
         self.broken: str | None = None
         self.process = os.getpid()
         self._opened = opened
+        self._closing = False
         self._closed = Event()
+        self._callbacks: TaskletThread | None = None  # runs what users gave to add_done_callback()
         self._waiting = 0  # callers that wait in shutdown(), of which the first closes them
-        self._wakers: TaskletThread | None = calls_of(contexts[0]).wakers()
-        self._wakers.may_wake(1)  # threads of roamlet's take locks here for which users' tasklets wait
 
     def begin(self, initializer: Callable[..., object] | None, arguments: tuple[Any, ...]) -> None:
         """Let calls go to the contexts, after their initializers."""
         if initializer is None:
             self.free.extend(self.contexts * self.each)
             return
-        for context in self.contexts:
+        for context in self.alive:
             call = context.spawn(initializer, arguments)
             call.then(partial(self._initialized, context, call))
 
@@ -165,16 +183,16 @@ class _Pool:
             self._break(f"the initializer failed in {context.name!r}: {error!r}", error)
             return
         with self.lock:
-            self.free.extend([context] * self.each)
+            self.free.extend([context] * (self.each * self.contexts.count(context)))
         self.dispatch()
 
     def add(self, task: _Task) -> None:
+        if self.process != os.getpid():  # where another thread may have had the lock
+            raise ForkedContext(
+                "this executor belongs to the process that this one was forked from, and cannot be used here.\n"
+                "    Make an executor of your own in the child."
+            )
         with self.lock:
-            if self.process != os.getpid():
-                raise ForkedContext(
-                    "this executor belongs to the process that this one was forked from, and cannot be used here.\n"
-                    "    Make an executor of your own in the child."
-                )
             if self.broken is not None:
                 raise BrokenExecutor(self.broken)
             if self.ended:
@@ -219,17 +237,28 @@ class _Pool:
             self._lost(context, error, task)
         else:
             self._give(context)
-            callbacks = task.future._ended(call)
-            if callbacks:
-                self._call_back(context, task.future)
-            self._settled()
+            self._finish(task.future, call, None)
         del error, task, call
         self.dispatch()
 
-    def _call_back(self, context: Context, future: Future[Any]) -> None:
-        threads = calls_of(context).threads
-        if threads is None or not threads.callbacks.post(future._invoke_callbacks):  # type: ignore[attr-defined]
+    def _finish(self, future: Future[Any], call: RemoteCall[Any] | None, error: BaseException | None) -> None:
+        """The future has ended. It counts as ended when what waits for it was called, in a thread for that: it may block."""
+        if not future._finish(call, error):
+            self._settled()
+            return
+        with self.lock:
+            if self._callbacks is None:
+                self._callbacks = TaskletThread("roamlet-executor-callbacks")
+            thread = self._callbacks
+        thread.post(partial(self._call_back, future))
+
+    def _call_back(self, future: Future[Any]) -> None:
+        try:
             future._invoke_callbacks()  # type: ignore[attr-defined]
+        except BaseException:  # SystemExit, say: it must not end this thread
+            _log.exception("a function given to add_done_callback() has raised")
+        finally:
+            self._settled()
 
     def _give(self, context: Context) -> None:
         with self.lock:
@@ -247,8 +276,7 @@ class _Pool:
         self._close_in_background()
 
     def _fail(self, task: _Task, error: BaseException) -> None:
-        task.future.set_exception(error.with_traceback(None))  # which has frames that hold the future
-        self._settled()
+        self._finish(task.future, None, error.with_traceback(None))  # which has frames that hold the future
 
     def _lost(self, context: Context, error: BaseException, task: _Task | None = None) -> None:
         """The context has ended; `task` was to run there."""
@@ -274,8 +302,9 @@ class _Pool:
             if task.future.running() or task.future.set_running_or_notify_cancel():
                 broken = BrokenExecutor(why)
                 broken.__cause__ = error.with_traceback(None)
-                task.future.set_exception(broken)
-            self._settled()
+                self._fail(task, broken)
+            else:
+                self._settled()
 
     def end(self, wait: bool, cancel: bool) -> None:
         """See Executor.shutdown."""
@@ -287,12 +316,12 @@ class _Pool:
             if cancel:
                 self.tasks.clear()
         for task in tasks:
-            task.future.cancel()
-            if task.future.set_running_or_notify_cancel():  # it had run in a context that has died
-                task.future.set_exception(BrokenExecutor("the executor was shut down before it was tried again"))
-        if tasks:
-            self._settled(len(tasks))
-        if wait:
+            if task.future.cancel():
+                task.future.set_running_or_notify_cancel()
+                self._settled()
+            else:  # it had run in a context that has died
+                self._fail(task, BrokenExecutor("the executor was shut down before the call was made again"))
+        if wait and not (self._callbacks is not None and self._callbacks.is_current()):  # which is waited for itself
             self._waiting += 1
             try:
                 self.idle.wait(EVER)
@@ -306,21 +335,24 @@ class _Pool:
     def _close(self) -> None:
         """Everything is over. The first who comes closes what was opened here."""
         with self.lock:
-            wakers, self._wakers = self._wakers, None
-        if wakers is None:
-            return
-        wakers.may_wake(-1)
+            if self._closing:
+                return
+            self._closing = True
+            callbacks = self._callbacks
         try:
+            if callbacks is not None:
+                callbacks.stop()
+                callbacks.join()
             if self._opened is not None:
                 self._opened.close()
         finally:
             self._closed.set()
 
     def _close_in_background(self) -> None:
-        """In a thread of its own: the caller may be one that the contexts wait for when they are closed."""
-        if self._opened is None:
+        """In a thread of its own: the caller may be one that is waited for here."""
+        if self._opened is None and self._callbacks is None:
             self._close()
-        elif self._wakers is not None:
+        elif not self._closing:
             io.start_thread(self._close, "roamlet-executor-close")
 
 

@@ -265,6 +265,99 @@ def test_callbacks_may_block_and_submit(executor):
     assert asked.get(timeout=20) == -8
 
 
+def test_shutdown_waits_for_callbacks(executor):
+    called = []
+
+    def slow(future):
+        roamlet.sleep(0.02)
+        called.append(future.result())
+
+    with Executor(["local"]) as other:
+        for n in range(10):
+            other.submit(abs, -n).add_done_callback(slow)
+    assert sorted(called) == list(range(10))
+
+
+def test_a_callback_may_shut_the_executor_down():
+    for function, argument in ((abs, -5), (math.sqrt, -1), (len, threading.Lock())):
+        executor = Executor(["local"])
+        names = roamlet.sync.Queue()
+
+        def then(future, executor=executor, names=names):
+            executor.shutdown()
+            names.put(roamlet.core.os_threads.current_thread().name)
+
+        busy = executor.submit(time.sleep, 0.2)
+        executor.submit(function, argument).add_done_callback(then)
+        assert names.get(timeout=20) == "roamlet-executor-callbacks"
+        executor.shutdown()
+        assert busy.done()
+
+
+def test_a_callback_that_exits_ends_nothing_else(caplog):
+    with Executor(["local"]) as executor:
+        asked = roamlet.sync.Queue()
+        executor.submit(abs, -1).add_done_callback(lambda future: sys.exit("no more"))
+        executor.submit(abs, -2).add_done_callback(lambda future: asked.put(future.result()))
+        assert asked.get(timeout=20) == 2
+    assert "no more" in caplog.text
+
+
+def test_shutdown_cancels_what_is_to_be_made_again():
+    executor = Executor(["local", "local"], idempotent=True)
+    futures = [executor.submit(time.sleep, 0.5), executor.submit(time.sleep, 0.5)]
+    executor.submit(time.sleep, 0)
+    os.kill(executor.contexts[0].facts.pid, signal.SIGKILL)
+    ends(lambda: len(executor.contexts) == 1)
+    executor.shutdown(cancel_futures=True)
+    assert all(future.done() for future in futures)
+    errors = [future.exception() for future in futures if not future.cancelled()]
+    assert sum(error is None for error in errors) == 1
+    assert all(isinstance(error, BrokenExecutor | None) for error in errors)
+
+
+def test_an_error_that_pickle_cannot_make_again_comes_as_any_other():
+    with Executor(["local"], pickle=True) as executor:
+        error = executor.submit(sent.raises_odd).exception()
+        assert isinstance(error, remote.RemoteError) and "code 3 at here" in str(error)
+
+
+def test_wait_sees_the_error_in_a_pickle():
+    with Executor(["local"], each=2, pickle=True) as executor:
+        futures = [executor.submit(sent.raises_its_own), executor.submit(sent.after, 0.3, 1)]
+        done, rest = concurrent.futures.wait(futures, return_when=concurrent.futures.FIRST_EXCEPTION)
+        assert (done, rest) == ({futures[0]}, {futures[1]})
+
+
+def test_classes_of_the_main_script_come_back(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from roamlet.executor import Executor\n\n\n"
+        "class Point:\n    def __init__(self, x):\n        self.x = x\n\n\n"
+        "def point():\n    return Point(5)\n\n\n"
+        "if __name__ == '__main__':\n"
+        "    with Executor(['local'], pickle=True) as executor:\n"
+        "        made = executor.submit(point).result()\n"
+        "        print(type(made) is Point, made.x)\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("True 5\n", "")
+
+
+def test_a_deadlock_is_seen_beside_an_executor_with_nothing_to_do(executor):
+    executor.submit(os.getpid).result()
+    with pytest.raises(roamlet.Deadlock):
+        roamlet.channel().receive()
+
+
+def test_one_context_that_is_given_twice_is_initialized_once():
+    with (
+        remote.local() as context,
+        Executor([context, context], initializer=sent.begin, initargs=("ready",)) as executor,
+    ):
+        assert set(executor.map(sent.begun, range(8))) == {("ready", 1)}
+
+
 def test_a_forked_child_is_told(executor):
     executor.submit(os.getpid).result()
     reader, writer = os.pipe()

@@ -15,6 +15,13 @@ class Own(Exception):
     pass
 
 
+class Odd(Exception):
+    """Its constructor wants other arguments than it keeps."""
+
+    def __init__(self, code, where):
+        super(Odd, self).__init__("code %d at %s" % (code, where))
+
+
 class Thing(object):
     def __init__(self, number):
         self.number = number
@@ -72,3 +79,7 @@ def die_once(marker):
 
 def raises_its_own():
     raise Own("own", 5)
+
+
+def raises_odd():
+    raise Odd(3, "here")

@@ -74,7 +74,6 @@ class Calls:
         "link",
         "shipping",
         "threads",
-        "unsent",
         "via",
     )
 
@@ -84,7 +83,6 @@ class Calls:
         self.facts = facts
         self.via = via
         self.threads: Threads | None = None
-        self.unsent: set[object] = set()  # spawned calls that wait to be sent: none may overtake them
         self._moves_to: weakref.WeakSet[Calls | Home] = weakref.WeakSet()
         self._behind: weakref.WeakSet[Calls] = weakref.WeakSet()  # those that go through this one
         self._pid = os.getpid()
@@ -293,15 +291,6 @@ class Calls:
         if observing.observer is not None:
             observing.observer.sent(self, asked[0], request.text, began)
         return asked
-
-    def sends_at_once(self, request: Request) -> bool:
-        """Whether `send` would not have to wait: it is short, what it needs is on the target, and there is room."""
-        return (
-            request.outgoing is None
-            and not self.unsent
-            and self.link.has_room_for(request.body)
-            and (request.function is None or self.shipping.has_prepared(request.name))
-        )
 
     def _send_ahead(self, outgoing: Outgoing, references: ChannelReferences, deadline: float | None) -> None:
         """Send what must be on the target before the message that these have encoded."""

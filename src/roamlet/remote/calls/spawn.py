@@ -1,7 +1,7 @@
 """Calls that the caller need not wait for: handles on them, streams of values from them, and calls from asyncio.
 
-A call that can be sent without waiting is sent by its caller, any other one by a tasklet on the thread that plans modules. The
-link tells it its answer, which is decoded in the tasklet that asks for it.
+Each is a tasklet on the thread that plans modules: it sends the call, waits for its answer, and says so. The answer is
+decoded in the tasklet that asks for it.
 """
 
 import logging
@@ -30,10 +30,7 @@ _log = logging.getLogger("roamlet.remote")
 
 
 class RemoteCall(Generic[R]):
-    """A call that runs in a context: what context.spawn() returns. Thread-safe.
-
-    It is a Member: the link tells it its answer, so that no tasklet waits for it in between.
-    """
+    """A call that runs in a context: what context.spawn() returns. Thread-safe."""
 
     stays_here = "calls stay with the process that waits for them: send what join() returns"  # see values/functions.py
     _runs_already = False  # what it waits for, before it is sent
@@ -44,8 +41,7 @@ class RemoteCall(Generic[R]):
         self._request = request
         self._lock = threading.Lock()
         self._ended = Event()
-        self._number: int | None = None  # once it was sent
-        self._to_be_number = 0
+        self._number: int | None = None
         self._killed = False
         self._told = False  # that it is to end
         self._answer: Answer | None = None
@@ -55,63 +51,36 @@ class RemoteCall(Generic[R]):
         self._begin()
 
     def _begin(self) -> None:
-        calls = self._calls
-        if calls.sends_at_once(self._request):
-            try:
-                self._number, _ = calls.send(self._request, time.monotonic(), self)
-                return
-            except TimeoutError:
-                pass  # others have filled the queue meanwhile
-            except RemoteError as error:
-                self.fail(error)
-                return
-        calls.unsent.add(self)
-        if not calls.background(self._run):
+        if not self._calls.background(self._run):
             self._run()  # which raises at once what there is to say
 
     def _run(self) -> None:
         try:
             with self._lock:
                 if self._killed and not self._runs_already:
-                    raise self._was_killed()
-            self._number, _ = self._calls.send(self._request, None, self)
+                    self._error = self._was_killed()
+            if self._error is None:
+                self._number, waiter = self._calls.send(self._request, None)
+                if self._killed:
+                    self._ask_to_end()
+                self._answer = waiter.wait(limit(None))
+                if observing.observer is not None:
+                    observing.observer.answered(self._calls, self._number)
         except TaskletExit:  # with the thread, which ends with the last context
-            self.fail(self._was_killed())
+            self._error = self._was_killed()
         except BaseException as error:
-            self.fail(error)
+            self._error = self._why(error).with_traceback(None)
         finally:
-            self._calls.unsent.discard(self)
-        if self._killed and not self.done:
-            self._ask_to_end()
-
-    # ---- for the link, as a Member
-
-    def joining(self, number: int) -> bytes:
-        self._to_be_number = number
-        return b""
-
-    def succeed(self, answer: Answer) -> None:
-        self._answer = answer
-        if observing.observer is not None:
-            observing.observer.answered(self._calls, self._to_be_number)
-        self._settle()
-
-    def fail(self, error: BaseException) -> None:
-        self._error = self._why(error).with_traceback(None)
-        self._settle()
-
-    # ----
+            self._settle()
 
     def _settle(self) -> None:
-        observed, self._request.observed = self._request.observed, None
+        observed = self._request.observed
         if observed is not None:
             if self._answer is not None:
                 observed.answered(self._answer)
             else:
                 observed.failed(self._error)
         with self._lock:
-            if self._ended.is_set():
-                return  # the link has ended while it was being sent
             self._ended.set()
             then, self._then = self._then, None
         if then is not None:

@@ -15,10 +15,10 @@ Answer = tuple[int, bytes]
 
 
 class Member(Protocol):
-    """A call that is told its answer, on the thread for links, and must not block there."""
+    """A call that belongs to a group. It is told its answer on the thread for links, and must not block there."""
 
     def joining(self, number: int) -> bytes:
-        """The frame that goes ahead of the call, which has this number; b"" for none. Under the link's lock."""
+        """The frame that goes ahead of the call, which has this number."""
 
     def succeed(self, answer: Answer) -> object: ...
     def fail(self, error: BaseException) -> object: ...

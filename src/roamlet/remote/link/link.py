@@ -117,10 +117,6 @@ class Link:
         """How many bytes of frames have come."""
         return self._bytes_read if self._inline is None else self._bytes_read + self._inline.bytes_up
 
-    def has_room_for(self, body: bytes | large_messages.LargeMessage) -> bool:
-        """Whether a call with this body is sent without waiting."""
-        return self.sender.queued <= QUEUED and type(body) is bytes and len(body) <= SHORT
-
     def refuse_if_ended(self, function: str | None) -> None:
         """Raise for a call of `function` what `ask` would raise when the link has ended. Never blocks."""
         end = self.sender.end
@@ -168,12 +164,11 @@ class Link:
                     and not (reads and len(in_flight.calls) == 1 and inline.grant(number))
                 ):
                     inline.want_reader()
-                if member is not None:
-                    head += member.joining(number)
-                if self.has_room_for(body):
-                    assert isinstance(body, bytes)
+                if member is None and sender.queued <= QUEUED and type(body) is bytes and len(body) <= SHORT:
                     sender.put(head + protocol.frame(self.identifier, ROOT, number, protocol.CALL, body))
                     return number, waiter
+            if member is not None:
+                head += member.joining(number)
             if isinstance(body, bytes):
                 sender.send(
                     head + protocol.frame(self.identifier, ROOT, number, protocol.CALL, body), function, deadline

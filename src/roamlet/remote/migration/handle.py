@@ -299,10 +299,6 @@ class MigrationHandle(ArrivalHandle):
         if wakers is not None:
             wakers.may_wake(-1)
 
-    def _begin(self) -> None:
-        if not self._calls.background(self._run):
-            self._run()
-
     def _run(self) -> None:
         """Wait for it while it is away, and migrate it from one context to the next."""
         away = True

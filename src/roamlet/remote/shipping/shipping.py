@@ -180,10 +180,6 @@ class Shipping:
                 self._link.send(data, deadline=deadline)
                 self._parts.update(parts)
 
-    def has_prepared(self, name: modules.FunctionName) -> bool:
-        """Whether `call` has nothing to send for this function but the call."""
-        return name in self._prepared
-
     def has_sent(self, part: str) -> bool:
         """Whether roamlet.wire.`part` was sent, or begun to be."""
         return part in self._parts

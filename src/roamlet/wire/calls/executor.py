@@ -16,6 +16,7 @@ def pickled(function, args, kwargs):
     except Exception as error:  # it is raised in the parent
         try:
             answer = pickle.dumps((False, error, traceback.format_exc()), 2)
+            pickle.loads(answer)  # its class may want other arguments than it keeps
         except Exception:  # pickle does not know it: then it comes as every error does
             answer = None
         if answer is None:
