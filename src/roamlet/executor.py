@@ -69,9 +69,9 @@ class Future(futures.Future[T]):
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """What the call raised, None if it returned. Raises as `result` does where there is neither."""
-        super().exception(
-            EVER if timeout is None else timeout
-        )  # a thread of roamlet's ends it: run() waits for it, too
+        if timeout is None:
+            timeout = EVER  # a thread of roamlet's ends the wait: that is no deadlock, and run() waits for it, too
+        super().exception(timeout)
         self._decode()
         return self._exception
 
@@ -246,11 +246,15 @@ class _Pool:
         if not future._finish(call, error):
             self._settled()
             return
-        with self.lock:
-            if self._callbacks is None:
-                self._callbacks = TaskletThread("roamlet-executor-callbacks")
-            thread = self._callbacks
-        thread.post(partial(self._call_back, future))
+        try:
+            with self.lock:
+                if self._callbacks is None:
+                    self._callbacks = TaskletThread("roamlet-executor-callbacks")
+                thread = self._callbacks
+        except RuntimeError:  # Python ends, and from 3.12 on it starts no threads then
+            self._call_back(future)
+        else:
+            thread.post(partial(self._call_back, future))
 
     def _call_back(self, future: Future[Any]) -> None:
         try:
@@ -264,10 +268,10 @@ class _Pool:
         with self.lock:
             self.free.append(context)
 
-    def _settled(self, count: int = 1) -> None:
-        """So many futures have ended."""
+    def _settled(self) -> None:
+        """A future has ended."""
         with self.lock:
-            self.left -= count
+            self.left -= 1
             if self.left:
                 return
             self.idle.set()
@@ -322,13 +326,17 @@ class _Pool:
             else:  # it had run in a context that has died
                 self._fail(task, BrokenExecutor("the executor was shut down before the call was made again"))
         if wait and not (self._callbacks is not None and self._callbacks.is_current()):  # which is waited for itself
-            self._waiting += 1
+            with self.lock:
+                self._waiting += 1
             try:
                 self.idle.wait(EVER)
                 self._close()
                 self._closed.wait(EVER)
             finally:
-                self._waiting -= 1
+                with self.lock:
+                    self._waiting -= 1
+                if self.idle.is_set():  # this one may be killed before it has closed anything
+                    self._close_in_background()
         elif self.idle.is_set():
             self._close_in_background()
 
@@ -353,7 +361,10 @@ class _Pool:
         if self._opened is None and self._callbacks is None:
             self._close()
         elif not self._closing:
-            io.start_thread(self._close, "roamlet-executor-close")
+            try:
+                io.start_thread(self._close, "roamlet-executor-close")
+            except RuntimeError:  # Python ends
+                self._close()
 
 
 _pools: "weakref.WeakSet[_Pool]" = weakref.WeakSet()

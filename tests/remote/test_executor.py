@@ -123,6 +123,17 @@ def test_shutdown_without_waiting_closes_the_contexts_when_all_is_done():
     ends(lambda: context.closed)
 
 
+def test_contexts_are_closed_although_a_caller_of_shutdown_is_killed():
+    executor = Executor(["local"])
+    (context,) = executor.contexts
+    future = executor.submit(sent.after, 0.2, "done")
+    waiting = roamlet.tasklet(executor.shutdown)()
+    roamlet.schedule()
+    ends(future.done)  # without a switch: it is woken, and has not closed anything
+    waiting.kill()
+    ends(lambda: context.closed)
+
+
 def test_an_executor_that_nobody_holds_ends_when_its_calls_have():
     executor = Executor(["local"])
     (context,) = executor.contexts
@@ -377,8 +388,10 @@ def test_a_forked_child_is_told(executor):
 
 def test_what_was_submitted_runs_although_the_program_ends():
     program = (
+        "import time\n"
         "from roamlet.executor import Executor\n"
         "executor = Executor(['local'])\n"
+        "executor.submit(time.sleep, 0.3)\n"  # from 3.12 on no thread can be started by the time it has ended
         "future = executor.submit(int.__add__, 2, 3)\n"
         "future.add_done_callback(lambda done: print('done', done.result(), flush=True))\n"
     )
