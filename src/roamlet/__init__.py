@@ -53,7 +53,10 @@ from roamlet.sync._spawn import spawn
 from roamlet.sync._timeout import shield, timeout
 
 __version__ = VERSION
-_published["roamlet"] = VERSION  # for `roamlet ps` of another process
+_published["roamlet"] = (
+    VERSION  # for `roamlet ps` of another process, and by which folder frames are known to be roamlet's own
+)
+_published["folder"] = __file__[: __file__.rfind("/") + 1]
 
 __all__ = [
     "Cancelled",

@@ -32,6 +32,14 @@ NAMED = 8  # tasklets that are named as wakers of one object
 _PLAIN = (int, float, str, bytes, bool, complex, type(None), type, ModuleType, CodeType, FrameType)
 
 
+def _plain() -> tuple[type, ...]:
+    """What is not followed. Greenlets are among it: from CPython 3.15 on they show what their frames refer to, and twice what an
+    operand borrows from a variable. More references would be counted than there are, and what lives be taken for unreachable.
+    """
+    kind = getattr(sys.modules.get("greenlet"), "greenlet", None)
+    return (*_PLAIN, core.tasklet, *((kind,) if isinstance(kind, type) else ()))
+
+
 def find(process: Process, tasklets: dict[int, Any], waits_for: dict[int, tuple[Any, ...]]) -> None:
     """Fill in the wakers and owners of each wait, and the cycles. `tasklets`: the objects; `waits_for`: what could wake each."""
     _Search(process, tasklets, waits_for).fill()
@@ -43,6 +51,7 @@ class _Search:
         self.tasklets = tasklets
         self.waits_for = waits_for
         self.models: dict[int, Tasklet] = {each.id: each for _, each in process.tasklets()}
+        self.plain = _plain()
         self.globals = {id(vars(module)) for module in list(sys.modules.values()) if isinstance(module, ModuleType)}
         self.roots = {number: gc.get_referents(tasklet) for number, tasklet in tasklets.items()}
         self.wanted = {id(each) for objects in waits_for.values() for each in objects}
@@ -106,7 +115,7 @@ class _Search:
                     elif isinstance(each, FunctionType):
                         met.update(self._by_name(each, names))
                         following += each.__closure__ or ()
-                    elif seen < NEAR_OBJECTS and _is_node(each, self.globals):
+                    elif seen < NEAR_OBJECTS and _is_node(each, self.plain, self.globals):
                         seen += 1
                         following += gc.get_referents(each)[:NEAR_OBJECTS]
                 level = following
@@ -134,7 +143,7 @@ class _Search:
     def _stuck(self) -> set[int]:
         """The tasklets whose wait nothing that is alive can end."""
         waiting = self._candidates()
-        graph = _graph((root for number in waiting for root in self.roots[number]), self.globals)
+        graph = _graph((root for number in waiting for root in self.roots[number]), self.plain, self.globals)
         if graph is None:
             self.process.problems.append(
                 f"which waits never end: the tasklets refer to more than {MOST_NODES:,} objects; locks and joins were looked at"
@@ -305,20 +314,22 @@ def _follow(each: Any) -> list[Any]:
     return gc.get_referents(each)
 
 
-def _graph(roots: Iterable[Any], spaces: set[int]) -> tuple[dict[int, Any], dict[int, list[int]]] | None:
+def _graph(
+    roots: Iterable[Any], plain: tuple[type, ...], spaces: set[int]
+) -> tuple[dict[int, Any], dict[int, list[int]]] | None:
     """All that the roots lead to, without tasklets and modules: the objects, and the children of each. None: it is too much."""
     nodes: dict[int, Any] = {}
     children: dict[int, list[int]] = {}
     pending = []
     for root in roots:
-        if id(root) not in nodes and _is_node(root, spaces):
+        if id(root) not in nodes and _is_node(root, plain, spaces):
             nodes[id(root)] = root
             pending.append(root)
     while pending:
         each = pending.pop()
         below = children[id(each)] = []
         for child in _follow(each):
-            if not _is_node(child, spaces):
+            if not _is_node(child, plain, spaces):
                 continue
             below.append(id(child))
             if id(child) not in nodes:
@@ -329,8 +340,8 @@ def _graph(roots: Iterable[Any], spaces: set[int]) -> tuple[dict[int, Any], dict
     return nodes, children
 
 
-def _is_node(each: Any, spaces: set[int]) -> bool:
-    return not isinstance(each, _PLAIN) and not isinstance(each, core.tasklet) and id(each) not in spaces
+def _is_node(each: Any, plain: tuple[type, ...], spaces: set[int]) -> bool:
+    return not isinstance(each, plain) and id(each) not in spaces
 
 
 def _by_tasklets_alone(waiting: dict[int, tuple[Any, ...]], tasklets: dict[int, Any]) -> set[int]:

@@ -1,11 +1,13 @@
 """What is read from outside beside what the process sees itself at the same time: times of waiting, cycles, contexts, and tasks."""
 
+import os
 import re
 import sys
 import time
 
 import pytest
 
+import roamlet
 from roamlet.diagnose import model, render
 from roamlet.diagnose.outside import read_process, tasks
 from roamlet.diagnose.outside.cycles import PROOF
@@ -84,6 +86,17 @@ def test_a_cycle_is_told_in_the_words_of_the_process_itself(started, kind, sure)
     assert steps(outside) == steps(inside)
     assert len(outside.cycles[0].steps) == (3 if "locks" in kind else 2)
     assert outside.cycles[0].text.replace(f"; {PROOF}", "") == inside.cycles[0].text
+
+
+@SEEN
+def test_roamlets_own_frames_are_known_where_it_is_loaded_through_a_symbolic_link(started, tmp_path, monkeypatch):
+    """The system names the file itself, code the path by which it was imported."""
+    link = tmp_path / "packages"
+    link.symlink_to(os.path.dirname(os.path.dirname(roamlet.__file__)))
+    monkeypatch.setenv("PYTHONPATH", str(link))
+    inside, outside, _ = both(started("cycle", "joins"))
+    assert outside.folder == inside.folder == f"{link}/roamlet/"
+    assert steps(outside) == steps(inside)
 
 
 @SEEN

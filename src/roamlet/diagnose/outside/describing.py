@@ -91,7 +91,8 @@ class Description:
             process.threads.append(thread)
         process.threads.sort(key=lambda thread: (not thread.main, thread.native_id or 0))
         process.contexts = reader.contexts.found
-        process.roamlet = self._trying("the version of its roamlet", None, self._version)
+        process.roamlet = self._trying("the version of its roamlet", None, self._published, "roamlet")
+        process.folder = self._trying("the folder of its roamlet", None, self._published, "folder") or process.folder
         if reader.tasks.unread:
             process.problems.append(f"{reader.tasks.unread:,} of asyncio's tasks could not be read")
         self._trying("cycles of waiting", None, add_cycles, process, reader)
@@ -107,9 +108,9 @@ class Description:
                 "is not known"
             )
 
-    def _version(self) -> str | None:
-        """roamlet's; None where only a part of it is loaded, or one that does not say it."""
-        at = published(self._reader, "roamlet")
+    def _published(self, name: str) -> str | None:
+        """A text of roamlet's; None where only a part of it is loaded, or one that does not say it."""
+        at = published(self._reader, name)
         return self._objects.string(at) if at else None
 
     def _scheduler(self, thread: Thread) -> model.Scheduler:
