@@ -596,6 +596,11 @@ def gil_requests() -> int | None:
     None where roamlet cannot ask.
     """
 
+def gil_short_waits() -> int | None:
+    """For tests: how often threads that woke from a sleep have waited for the GIL with a limit below the switch interval, for
+    which the machine's timer is set. None where roamlet cannot ask for the GIL.
+    """
+
 def gil_debt(holds: tuple[tuple[int, int], ...], now: int, /) -> int:
     """For tests: how many ns of the GIL such threads owe to others at `now`, after these holds of it.
 

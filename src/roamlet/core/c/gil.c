@@ -164,7 +164,7 @@ gil_ask(PyThreadState *tstate)
             bool computes = !gil_is_awake(gil_holder(), now);
             if (computes)
                 gil_computed = now;
-            if (now - switched > (int64_t)gil->interval * 1000 || (computes && !gil_pays(now))) {
+            if (now - switched > gil_interval_ns() || (computes && !gil_pays(now))) {
                 gil_request();
                 __atomic_store_n(&gil_asked, gil_asked + 1, __ATOMIC_RELAXED);
                 asked = true;
@@ -174,7 +174,7 @@ gil_ask(PyThreadState *tstate)
             else if (gil_computes(now))
                 gil_be_patient();
             else
-                gil_wait(&gil->cond, (int64_t)gil->interval * 1000); /* no shorter: the kernel takes longer to set a timer than to switch */
+                gil_wait(&gil->cond, gil_interval_ns()); /* no shorter: the kernel takes longer to set a timer than to switch */
         }
         now = monotonic_ns();
     }
@@ -290,6 +290,16 @@ core_gil_requests(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 }
 
 static PyObject *
+core_gil_short_waits(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+#if GIL_KNOWN
+    if (gil != NULL)
+        return PyLong_FromUnsignedLongLong(__atomic_load_n(&gil_short_waits, __ATOMIC_RELAXED));
+#endif
+    Py_RETURN_NONE;
+}
+
+static PyObject *
 core_gil_debt(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *holds;
@@ -309,6 +319,9 @@ core_gil_debt(PyObject *Py_UNUSED(module), PyObject *args)
 
 PyDoc_STRVAR(gil_requests_doc, "gil_requests()\n--\n\n"
 "For tests: how often threads that woke from a sleep have asked the holder of the GIL to drop it. None where roamlet cannot ask.");
+PyDoc_STRVAR(gil_short_waits_doc, "gil_short_waits()\n--\n\n"
+"For tests: how often threads that woke from a sleep have waited for the GIL with a limit below the switch interval, for\n"
+"which the machine's timer is set. None where roamlet cannot ask for the GIL.");
 PyDoc_STRVAR(gil_debt_doc, "gil_debt(holds, now, /)\n--\n\n"
 "For tests: how many ns of the GIL such threads owe to others at `now`, after these holds of it: (begin, end) each, in ns. An end of -1\n"
 "is not known: the next hold ends it.");

@@ -296,6 +296,7 @@ static PyMethodDef core_methods[] = {
     {"set_deadlock_mode", core_set_deadlock_mode, METH_O, set_deadlock_mode_doc},
     {"set_clock", core_set_clock, METH_VARARGS, set_clock_doc},
     {"gil_requests", core_gil_requests, METH_NOARGS, gil_requests_doc},
+    {"gil_short_waits", core_gil_short_waits, METH_NOARGS, gil_short_waits_doc},
     {"gil_debt", core_gil_debt, METH_VARARGS, gil_debt_doc},
     {"mark_service_signal", core_mark_service_signal, METH_O, mark_service_signal_doc},
     {"mark_service_thread", core_mark_service_thread, METH_VARARGS, mark_service_thread_doc},

@@ -121,11 +121,25 @@ gil_condition(pthread_cond_t *condition)
     return made;
 }
 
+#define GIL_LONGEST_US 1000000000ul /* a program may set the switch interval to thousands of years, which are more ns than a number holds */
+
+/* The switch interval in ns. It may change at any time. */
+static inline int64_t
+gil_interval_ns(void)
+{
+    unsigned long us = __atomic_load_n(&gil->interval, __ATOMIC_RELAXED);
+    return (int64_t)(us < GIL_LONGEST_US ? us : GIL_LONGEST_US) * 1000;
+}
+
+static uint64_t gil_short_waits; /* how often a thread waited with a limit below the switch interval; with the mutex */
+
 /* Wait for a condition, the GIL's own when it is dropped, at most for `ns`. Whether it came, or seemed to. With the mutex. */
 static inline bool
 gil_wait(pthread_cond_t *condition, int64_t ns)
 {
     struct timespec until;
+    if (ns < gil_interval_ns())
+        __atomic_store_n(&gil_short_waits, gil_short_waits + 1, __ATOMIC_RELAXED);
     clock_gettime(GIL_CLOCK, &until);
     ns += until.tv_nsec;
     until.tv_sec += ns / 1000000000;
