@@ -13,9 +13,16 @@ from collections.abc import Iterator
 from types import CodeType
 from typing import Any, NamedTuple
 
-_KNOWN = sys.implementation.name == "cpython" and (3, 11) <= sys.version_info[:2] <= (3, 13)
+_KNOWN = sys.implementation.name == "cpython" and (3, 11) <= sys.version_info[:2] <= (3, 15)
 _IMPORT_NAME = dis.opmap["IMPORT_NAME"]
+_IMPORT_FLAGS = (
+    2 if sys.version_info >= (3, 15) else 0
+)  # bits of its argument below the index of the name: whether it is lazy
 _LOAD_CONST = dis.opmap["LOAD_CONST"]
+_LOAD_SMALL_INT = dis.opmap.get("LOAD_SMALL_INT", -1)  # from 3.14 on
+_LOAD_COMMON = dis.opmap.get("LOAD_COMMON_CONSTANT", -1)  # from 3.14 on; None is among them from 3.15 on
+_COMMON: list[Any] = getattr(dis, "_common_constants", [])
+_UNKNOWN = object()
 _EXTENDED_ARG = dis.EXTENDED_ARG
 # Opcodes that read a name -> how far their argument is shifted above the index of the name.
 _READS = {
@@ -262,13 +269,25 @@ def _statements(code: CodeType, dead: list[tuple[int, int]]) -> list[Statement]:
     while at >= 0:
         if not _within(2 * at, dead):
             name, before = _argument(ops, args, at)
-            names, earlier = _argument(ops, args, before)
-            level, _ = _argument(ops, args, earlier)
-            if ops[before] != _LOAD_CONST or ops[earlier] != _LOAD_CONST:
+            names, earlier = _constant(code, ops, args, before)
+            level, _ = _constant(code, ops, args, earlier)
+            if names is _UNKNOWN or level is _UNKNOWN:
                 return _statements_by_dis(code, dead)
-            found.append(_statement(code.co_consts[level], code.co_names[name], code.co_consts[names]))
+            found.append(_statement(level, code.co_names[name >> _IMPORT_FLAGS], names))
         at = ops.find(_IMPORT_NAME, at + 1)
     return found
+
+
+def _constant(code: CodeType, ops: bytes, args: bytes, at: int) -> tuple[Any, int]:
+    """What the instruction at this place loads, _UNKNOWN for no constant, and the place of the instruction before it."""
+    argument, before = _argument(ops, args, at)
+    if ops[at] == _LOAD_CONST:
+        return code.co_consts[argument], before
+    if ops[at] == _LOAD_SMALL_INT:
+        return argument, before
+    if ops[at] == _LOAD_COMMON and argument < len(_COMMON) and _COMMON[argument] is None:
+        return None, before
+    return _UNKNOWN, before
 
 
 def _argument(ops: bytes, args: bytes, at: int) -> tuple[int, int]:
