@@ -56,8 +56,11 @@ def _allowed_leftovers(item: pytest.Item) -> frozenset[str]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Check the markers, and leave out what is about other backends and Pythons, and what repeats: they have runs of their own."""
-    others = set()
+    """Check the markers, and leave out what is about other backends and Pythons, and what repeats: they have runs of their own.
+
+    Where nothing would be left, as in one file that is named, the tests are skipped instead, and say why.
+    """
+    others: dict[pytest.Item, str] = {}
     for item in items:
         _allowed_leftovers(item)
         for marker in item.iter_markers("backends"):
@@ -66,19 +69,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                     f"{item.nodeid}: backends{marker.args} must name some of {BACKENDS}, and reason="
                 )
             if backend not in marker.args:
-                others.add(item)
+                others[item] = f"about {' and '.join(marker.args)} alone: {marker.kwargs['reason']}"
         for name in ("once", "exhaustive"):
             for marker in item.iter_markers(name):
                 if set(marker.kwargs) != {"reason"} or marker.args:
                     raise pytest.UsageError(f"{item.nodeid}: {name}() takes reason= alone: what shows the same")
         repeated = item.get_closest_marker("exhaustive") or (backend != USUAL and item.get_closest_marker("once"))
         if repeated and not EVERY_TEST:
-            others.add(item)
+            others[item] = f"runs where ROAMLET_TESTS=all: {repeated.kwargs['reason']}"
         for marker in item.iter_markers("pythons"):
             first, last = marker.args  # TypeError or ValueError where it is anything else
             if not marker.kwargs["reason"] or not first <= sys.version_info[:2] <= last:
-                others.add(item)
-    if others:
+                others[item] = f"about CPython {first[0]}.{first[1]} to {last[0]}.{last[1]}: {marker.kwargs['reason']}"
+    if others and len(others) == len(items):
+        for item, reason in others.items():
+            item.add_marker(pytest.mark.skip(reason=reason))
+    elif others:
         config.hook.pytest_deselected(items=list(others))
         items[:] = [item for item in items if item not in others]
 

@@ -28,13 +28,13 @@ def test_exhaustive(): pass
 
 @pytest.fixture
 def collected(tmp_path):
-    """collected(TESTS, VARIABLES): the status of pytest, which only collects, and what it prints."""
+    """collected(TESTS, VARIABLES): the status of pytest, which only collects unless it is to run them, and what it prints."""
 
-    def collect(tests, **variables):
+    def collect(tests, *, run=False, **variables):
         (tmp_path / "test_inner.py").write_text(tests)
-        words = ["--collect-only", "-q", "-p", "tests.conftest", "-p", "no:cacheprovider", "--rootdir", str(tmp_path)]
+        words = ["-q", "-p", "tests.conftest", "-p", "no:cacheprovider", "--rootdir", str(tmp_path)]
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", *words, "test_inner.py"],
+            [sys.executable, "-m", "pytest", "-rs" if run else "--collect-only", *words, "test_inner.py"],
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(ROOT), "ROAMLET_SWITCH": "", "ROAMLET_TESTS": "", **variables},
             stdin=subprocess.DEVNULL,
@@ -66,3 +66,12 @@ def test_what_repeats_runs_where_all_do(collected, variables, names):
 def test_a_marker_without_a_reason_is_refused(collected, name):
     status, printed = collected(f"import pytest\n@pytest.mark.{name}\ndef test_it(): pass\n")
     assert status == 4 and f"{name}() takes reason= alone" in printed
+
+
+@NATIVE
+def test_a_file_of_tests_that_are_all_about_another_backend_says_so(collected):
+    reason = "greenlet has no such thing"
+    tests = f"import pytest\npytestmark = pytest.mark.backends('native', reason={reason!r})\ndef test_it(): pass\n"
+    assert collected(tests, ROAMLET_SWITCH=OTHER)[0] == 0
+    status, printed = collected(tests, run=True, ROAMLET_SWITCH=OTHER)
+    assert status == 0 and f"about native alone: {reason}" in printed, printed

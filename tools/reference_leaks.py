@@ -5,6 +5,7 @@
 Counted are references where the interpreter counts them (sys.gettotalrefcount: a debug build), else blocks of memory
 (sys.getallocatedblocks). The first rounds fill caches and are not compared. A test is reported when every one of the
 rounds after them left something, twice in a row: what a cache or a thread that ends late leaves is not there each time.
+A test that starts a program is run once: what it is about happens there, where nothing is counted, and takes most of the time.
 One that cannot help it says so:
     @pytest.mark.leaves("references", reason="an abandoned tasklet keeps its frames")
 """
@@ -24,7 +25,18 @@ WARM_UPS = 2
 ROUNDS = 4
 
 count: Callable[[], int] = getattr(sys, "gettotalrefcount", sys.getallocatedblocks)
+programs = 0  # that subprocess has started
 UNIT = "references" if hasattr(sys, "gettotalrefcount") else "blocks of memory"
+
+
+def note_program(event: str, _arguments: tuple[object, ...]) -> None:
+    if event == "subprocess.Popen":
+        global programs  # noqa: PLW0603 - an audit hook cannot be taken back, nor has it any object
+        programs += 1
+
+
+def pytest_configure() -> None:
+    sys.addaudithook(note_program)
 
 
 def left_now() -> int:
@@ -36,8 +48,13 @@ def left_now() -> int:
 
 def run_once(item: pytest.Item, nextitem: pytest.Item | None) -> list[pytest.TestReport]:
     """One more set-up, call and tear-down of the test, unreported."""
-    item._initrequest()  # type: ignore[attr-defined] # what a rerun needs; pytest has no public name for it
+    fixtures = item._fixtureinfo.name2fixturedefs.values()  # type: ignore[attr-defined] # pytest has no public name for it
+    wider = [each for several in fixtures for each in several if each.scope != "function"]
+    ends = [len(each._finalizers) for each in wider]
+    item._initrequest()  # type: ignore[attr-defined] # what a rerun needs
     reports: list[pytest.TestReport] = runtestprotocol(item, nextitem=nextitem, log=False)
+    for each, end in zip(wider, ends, strict=True):
+        del each._finalizers[end:]  # each set-up of what uses the fixture adds one, which has done its work
     return reports
 
 
@@ -54,11 +71,12 @@ def growth(item: pytest.Item, nextitem: pytest.Item | None, rounds: int) -> list
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
-    """In place of pytest's own: the same once, and more rounds of it when that passed."""
+    """In place of pytest's own: the same once, and more rounds of it when that passed and started no program."""
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    before = programs
     reports = runtestprotocol(item, nextitem=nextitem, log=False)
     allowed = {kind for marker in item.iter_markers("leaves") for kind in marker.args}
-    if "references" not in allowed and all(report.passed for report in reports):
+    if "references" not in allowed and programs == before and all(report.passed for report in reports):
         found = growth(item, nextitem, WARM_UPS + ROUNDS)
         grown = found and found[WARM_UPS:]
         if grown and min(grown) > 0:

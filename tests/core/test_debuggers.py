@@ -12,6 +12,7 @@ import pytest
 import roamlet
 
 FOLDER = Path(__file__).parent / "debugged"
+PACKAGES = str(Path(roamlet.__file__).parent.parent)  # and nothing else that this process was told
 BACKENDS = [name for name in ("native", "greenlet") if importlib.util.find_spec(f"roamlet.core._{name}")]
 started_on_each = pytest.mark.once(reason="the program is started on each backend")
 STOP = re.compile(r"^(?:\(Pdb\) )*> \S*?(\w+\.py)\((\d+)\)([\w<>]+)\(\)", re.MULTILINE)
@@ -22,7 +23,7 @@ def typed(request, tmp_path):
     """typed(WORDS, LINES): what Python prints with these words when these lines are typed at pdb's prompt."""
 
     def run(words, lines):
-        environment = {**os.environ, "ROAMLET_SWITCH": request.param, "HOME": str(tmp_path), "PYTHONPATH": ""}
+        environment = {**os.environ, "ROAMLET_SWITCH": request.param, "HOME": str(tmp_path), "PYTHONPATH": PACKAGES}
         done = subprocess.run(
             [sys.executable, *words],
             input="".join(f"{line}\n" for line in lines),

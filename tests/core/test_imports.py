@@ -28,6 +28,8 @@ def modules(tmp_path, monkeypatch):
     for name in set(sys.modules) - before:
         if getattr(sys.modules[name], "__file__", None) and sys.modules[name].__file__.startswith(str(tmp_path)):
             del sys.modules[name]
+    for path in [path for path in sys.path_importer_cache if path.startswith(str(tmp_path))]:
+        del sys.path_importer_cache[path]
 
 
 @pytest.fixture
