@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from bench.core import FIGURES, blocked
+from bench.core import FIGURES, beside_stackless, blocked
 from bench.core.measure import RUNTIMES, Settings, measure
 from bench.workers import ROOT, Worker
 
@@ -69,3 +69,18 @@ def test_a_whole_run_of_the_core_has_each_figure_or_says_why_it_has_not() -> Non
                 assert taken["unit_ns"] >= run["unit_ns"] > 0
     assert all(run["million"][title]["bytes"] > 0 for title in ("roamlet", "asyncio"))
     assert said
+
+
+def test_stackless_and_roamlet_take_their_turns(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In Stackless's place is roamlet's module of its name, and in that of its interpreter this one."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src/roamlet/stackless/_path"))
+    taken = beside_stackless.measure(sys.executable, rounds=2, part=1000)
+    assert {name: {side: len(ns) for side, ns in turns.items()} for name, turns in taken.items()} == {
+        name: {"Stackless": 2, "roamlet": 2} for name in beside_stackless.FIGURES
+    }
+    assert all(ns > 0 for turns in taken.values() for all_ns in turns.values() for ns in all_ns)
+    assert capsys.readouterr().out.count("bar") == len(beside_stackless.BARS) == len(beside_stackless.FIGURES)
+    with pytest.raises(SystemExit, match="it has ended"):
+        beside_stackless.Side(sys.executable, "no_such_module")
