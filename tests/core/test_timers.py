@@ -6,6 +6,7 @@ import pytest
 
 import roamlet
 from roamlet import core, sync
+from roamlet.testing import VirtualClock
 
 
 def sleeper(name, seconds, log, clock=None):
@@ -264,6 +265,20 @@ def test_timers_that_are_due_at_one_look_run_in_the_order_of_their_times(clock):
     woken = [log.index(name) for name in "abc"]
     assert woken == list(range(woken[0], woken[0] + 3))
     assert woken[0] < 100
+
+
+def test_a_clock_that_stands_where_the_one_before_it_stood_ends_sleeps():
+    """The last look at the timers was at the same time, on another clock."""
+    for _ in range(2):
+        with VirtualClock() as clock:
+            log = []
+            roamlet.tasklet(sleeper)("woken", 0.001, log)
+            roamlet.schedule()
+            clock.now += 0.004
+            for _ in range(600):
+                roamlet.tasklet(log.append)("runnable")
+            roamlet.run()
+        assert log.index("woken") < 100
 
 
 @pytest.mark.parametrize("sleepers", [1, 2, 50])

@@ -165,6 +165,8 @@ core_set_clock(PyObject *Py_UNUSED(module), PyObject *args)
         return PyErr_Format(PyExc_TypeError, "set_clock() takes now and advance, or neither");
     Py_XSETREF(clock_now, now != Py_None ? Py_NewRef(now) : NULL);
     Py_XSETREF(clock_advance, advance != Py_None ? Py_NewRef(advance) : NULL);
+    for (Scheduler *each = schedulers; each != NULL; each = each->registered_next)
+        each->last_tick = INT64_MAX; /* it was on the other clock: the next look finds that this one stood earlier */
     Scheduler *scheduler = this_scheduler; /* read now: what was dropped may have run Python code */
     if (scheduler != NULL && !scheduler->current->raises) { /* the pace was learnt from the other clock */
         scheduler->ticks_full = TICKS;
