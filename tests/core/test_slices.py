@@ -278,19 +278,25 @@ def test_slices_begin_anew_after_all_have_slept():
 
 
 def test_an_exception_thrown_into_an_interrupted_tasklet_is_raised_there():
-    log = []
+    log: list[object] = []
 
     def busy() -> None:
         try:
+            log.append("inside")
             endless()
         except ValueError as error:
             log.append(error.args)
             spin(10)
             log.append(sys.exc_info()[1] is error)
 
+    def throw() -> None:
+        while not log:  # its first slice may have been over before it was there
+            roamlet.schedule()
+        tasklet.throw(ValueError, "thrown")
+
     tasklet = roamlet.tasklet(busy)()
-    in_slices(lambda: tasklet.throw(ValueError, "thrown"))
-    assert log == [("thrown",), True]
+    in_slices(throw)
+    assert log == ["inside", ("thrown",), True]
 
 
 # ---- others who watch ----
