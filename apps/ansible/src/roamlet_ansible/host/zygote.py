@@ -64,6 +64,7 @@ CHUNK = 1 << 16
 SETTLED = 1 << 20  # no pipe holds more for an account that is not root
 MOST_SOURCES = 48 << 20  # bytes of sources; a zygote that has more forgets those that the current payload does not need
 MOST_PAYLOADS = 256
+SETTLES = 2  # requests that have changed nothing before the next one is expected to change nothing
 
 if PY3:
     import importlib.machinery
@@ -872,8 +873,8 @@ def fresh_streams():
         sys.stderr = sys.__stderr__ = os.fdopen(2, "w", 0)
 
 
-def child(zygote, request, payload, root, out, err):
-    """The forked process, from its first step to its exit status."""
+def leave_zygote(zygote, out, err, kept=None):
+    """The first steps of a forked process, which are the same for all modules. Of its other descriptors `kept` becomes 3."""
     settle_threads()
     os.setsid()
     signal.set_wakeup_fd(-1)
@@ -883,12 +884,19 @@ def child(zygote, request, payload, root, out, err):
     os.dup2(reading, 0)
     os.dup2(out, 1)
     os.dup2(err, 2)
-    os.closerange(3, max(reading, writing, zygote.highest) + 1)
-    if zygote.cwd is not None:
-        os.chdir(zygote.cwd)
+    highest = max(reading, writing, zygote.highest)
+    if kept is not None:
+        os.dup2(kept, 3)
+    os.closerange(3 if kept is None else 4, highest + 1)
     os.umask(zygote.umask)
     if zygote.terminal:
         fresh_streams()
+
+
+def child(zygote, request, payload, root):
+    """The forked process after leave_zygote(), to its exit status."""
+    if zygote.cwd is not None:
+        os.chdir(zygote.cwd)
     environment = request.get("environment")
     if environment:
         for name, value in environment.items():
@@ -936,7 +944,49 @@ try:
 except ImportError:
     DEFAULT_ACTION, set_handler = signal.SIG_DFL, signal.signal
 
+
+def spare(zygote, out, err, kept):
+    """A process that was forked before there is a request for it, which comes by the pipe `kept`. Its exit status."""
+    leave_zygote(zygote, out, err, kept)
+    lengths = exactly(3, HANDED.size)
+    if not lengths:
+        return 0  # it was not needed, or the zygote has gone
+    parts = [exactly(3, length) for length in HANDED.unpack(lengths)]
+    if len(parts[0]) != HANDED.unpack(lengths)[0] or len(b"".join(parts)) != sum(HANDED.unpack(lengths)):
+        return 0
+    os.close(3)
+    text, root, params = parts
+    request = json.loads(text.decode("utf-8"))
+    request["params"] = params
+    return child(zygote, request, zygote.payloads[native(request["payload"])], native(root.decode("utf-8", *LENIENT)))
+
+
+HANDED = struct.Struct(">III")  # bytes of the request's header, of the place of its payload, of its parameters
+LENIENT = ("surrogateescape",) if PY3 else ()
+
+
+def exactly(descriptor, size):
+    """So many bytes, or less at the end."""
+    data = b""
+    while len(data) < size:
+        piece = os.read(descriptor, size - len(data))
+        if not piece:
+            break
+        data += piece
+    return data
+
+
 # --- The zygote ------------------------------------------------------------------------------------------------------
+
+
+class Spare(object):
+    """A process that waits for a request: it has what the zygote had at that time, and is of no use after a change."""
+
+    def __init__(self, pid, link, out, err):
+        self.pid = pid
+        self.link = link
+        self.out = out
+        self.err = err
 
 
 class Run(object):
@@ -971,6 +1021,9 @@ class Zygote(object):
         self.asked = set()  # names that were to be imported before the fork
         self.runs = {}  # pid -> Run
         self.pipes = {}  # descriptor -> Run
+        self.spare = None
+        self.ended_spares = 0  # that were told to end, and have not been waited for
+        self.settled = 0  # requests in a row that have changed nothing here
         self._own_descriptors()
         self._leave_folder()
         self.base = os.path.join(temporary_folder(), "")
@@ -1055,6 +1108,12 @@ class Zygote(object):
         """The link is closed: no answer can be given, so nothing runs on."""
         for run in self.runs.values():
             kill(run.pid)
+        if self.spare is not None:
+            kill(self.spare.pid)
+            try:
+                os.waitpid(self.spare.pid, 0)  # an account that has a process cannot be removed
+            except OSError:
+                pass  # it had ended
         os._exit(0)
 
     def serve(self):
@@ -1089,10 +1148,12 @@ class Zygote(object):
                     first, second = struct.unpack(">II", bytes(buffered[:8]))
                     if len(buffered) < 8 + first + second:
                         break
-                    header = json.loads(bytes(buffered[8 : 8 + first]).decode("utf-8"))
                     body = bytes(buffered[8 + first : 8 + first + second])
+                    text = bytes(buffered[8 : 8 + first])
                     del buffered[: 8 + first + second]
-                    self.request(header, body)
+                    self.request(json.loads(text.decode("utf-8")), body, text)
+            if self.settled >= SETTLES and self.spare is None and not self.runs and not buffered:
+                self.fork_spare()
 
     # -- children
 
@@ -1118,7 +1179,7 @@ class Zygote(object):
         os.close(descriptor)
 
     def reap(self):
-        while self.runs:
+        while self.runs or self.spare is not None or self.ended_spares:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except OSError as error:
@@ -1129,6 +1190,9 @@ class Zygote(object):
                 return
             run = self.runs.pop(pid, None)
             if run is None:
+                if self.spare is not None and pid == self.spare.pid:
+                    self.drop_spare()  # somebody has ended it
+                self.ended_spares -= 1
                 continue
             for descriptor in list(run.pipes):
                 left = SETTLED  # a process that was left behind may write for ever
@@ -1151,12 +1215,12 @@ class Zygote(object):
 
     # -- requests
 
-    def request(self, header, body):
+    def request(self, header, body, text):
         kind = header.get("do")
         number = header.get("n")
         if kind == "run":
             try:
-                answer = self.run(number, header, body)
+                answer = self.run(number, header, body, text)
             except Exception as error:
                 answer = {"n": number, "refused": "%s: %s" % (type(error).__name__, error)}
             if answer is not None:
@@ -1190,8 +1254,8 @@ class Zygote(object):
         except OSError:
             return True
 
-    def run(self, number, header, body):
-        """Fork a child for the request; an answer if nothing was started."""
+    def run(self, number, header, body, text):
+        """Fork a child for the request, whose header came as `text`; an answer if nothing was started."""
         why = self.stale()
         if why:
             return {"n": number, "stale": why}
@@ -1203,6 +1267,9 @@ class Zygote(object):
                 self.add(native(sha), body[size : size + length], kind)
             size += length
         name = native(header["payload"])
+        self.settled += 1
+        if header.get("files") or header.get("definition") is not None:
+            self.settled = 0
         if header.get("definition") is not None:
             self.payloads[name] = Payload(header["definition"])
         payload = self.payloads.get(name)
@@ -1220,9 +1287,13 @@ class Zygote(object):
         self.turn += 1
         payload.used = self.turn
         self.forget()
+        if payload.plan is None:
+            self.settled = 0
         self.prepare(payload, header.get("preload") or ())
         header["params"] = params
-        self.fork(number, header, payload)
+        if not self.settled:
+            self.drop_spare()
+        self.fork(number, header, payload, text)
         return None
 
     def missing(self, payload):
@@ -1252,6 +1323,7 @@ class Zygote(object):
                     del self.payloads[name]
         else:
             return
+        self.settled = 0
         used = set(self.archive.files.values())
         for payload in self.payloads.values():
             used.update(payload.files.values())
@@ -1347,11 +1419,29 @@ class Zygote(object):
             payload.plan = sorted(drop, key=lambda name: -name.count(".")), conflict
         return payload.plan
 
-    def fork(self, number, request, payload):
+    def fork(self, number, request, payload, text):
         name = native(request["name"])
         letters = "abcdefghijklmnopqrstuvwxyz0123456789_"
         folder = "ansible_%s_payload_%s" % (name, "".join(random.choice(letters) for _ in range(8)))
         root = "%s%s/ansible_%s_payload.zip" % (self.base, folder, name)
+        found = self.hand_over(text, root, request["params"])
+        if found is None:
+
+            def work(out, err):
+                leave_zygote(self, out, err)
+                return child(self, request, payload, root)
+
+            found = self.forked(work)
+        pid, out, err = found
+        run = self.runs[pid] = Run(number, pid, root)
+        for descriptor, pieces in ((out, run.out), (err, run.err)):
+            self.unblock(descriptor)
+            run.pipes[descriptor] = pieces
+            self.pipes[descriptor] = run
+            self.poll.register(descriptor, select.POLLIN)
+
+    def forked(self, work):
+        """Fork a process that ends with the status `work(out, err)`, which are pipes: its number, and their other ends."""
         out, out_write = os.pipe()
         err, err_write = os.pipe()
         self.highest = max(self.highest, out, out_write, err, err_write)
@@ -1364,7 +1454,7 @@ class Zygote(object):
         if not pid:
             status = 1
             try:
-                status = child(self, request, payload, root, out_write, err_write)
+                status = work(out_write, err_write)
             except BaseException:
                 try:
                     sys.excepthook(*sys.exc_info())
@@ -1378,12 +1468,49 @@ class Zygote(object):
                 os._exit(status & 255)
         os.close(out_write)
         os.close(err_write)
-        run = self.runs[pid] = Run(number, pid, root)
-        for descriptor, pieces in ((out, run.out), (err, run.err)):
-            self.unblock(descriptor)
-            run.pipes[descriptor] = pieces
-            self.pipes[descriptor] = run
-            self.poll.register(descriptor, select.POLLIN)
+        return pid, out, err
+
+    # -- the spare: what a fork takes is done while the controller is at work
+
+    def fork_spare(self):
+        """Fork a process for the next request, if it needs nothing but what is here now."""
+        try:
+            reading, writing = os.pipe()
+        except OSError:
+            return
+        self.highest = max(self.highest, reading, writing)
+        try:
+            pid, out, err = self.forked(lambda out, err: spare(self, out, err, reading))
+        except OSError:
+            os.close(writing)
+        else:
+            self.spare = Spare(pid, writing, out, err)
+        os.close(reading)
+
+    def drop_spare(self):
+        """Let the spare end, if there is one: it reads the end of its pipe."""
+        if self.spare is not None:
+            found, self.spare = self.spare, None
+            self.ended_spares += 1
+            for descriptor in (found.link, found.out, found.err):
+                os.close(descriptor)
+
+    def hand_over(self, text, root, params):
+        """Give a request to the spare: (number, out, err), or None where no spare has all of it."""
+        found = self.spare
+        if found is None:
+            return None
+        place = root.encode("utf-8", *LENIENT) if PY3 else root
+        data = memoryview(HANDED.pack(len(text), len(place), len(params)) + text + place + params)
+        try:
+            while data:
+                data = data[os.write(found.link, data[:CHUNK]) :]
+        except OSError:  # it has ended before it had all: nothing has run
+            self.drop_spare()
+            return None
+        self.spare = None
+        os.close(found.link)
+        return found.pid, found.out, found.err
 
 
 def warm_up():

@@ -1,0 +1,132 @@
+"""The process that a zygote forks before there is a request for it: who gets it, and that a module sees no difference."""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from apps.ansible.tests.host.driver import Zygote, payload
+from apps.ansible.tests.host.test_zygote_requests import LEAVE, PYTHONS, SOME, elsewhere, gone  # noqa: F401 - a fixture
+
+LOOK = """
+import os, sys
+from ansible.module_utils import basic
+given = basic.params()
+sys.stdin.read()
+basic.leave(
+    pid=os.getpid(), leads=os.getsid(0) == os.getpid(), open=sorted(os.listdir('/proc/self/fd'))[:-1], mark=os.environ.get('MARK'),
+    cwd=os.getcwd(), given=len(given.get('text', '')), argv=len(sys.argv), first=sys.path[0][:5],
+)
+"""
+KNOWN = {"definition": None, "send": {}}
+SEEN = ("leads", "open", "mark", "cwd", "given", "argv", "first")
+
+
+def children(zygote):
+    pid = zygote.facts["pid"]
+    return {int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+
+
+def spare(zygote):
+    """The process that waits for a request; there must be one soon."""
+    until = time.monotonic() + 20
+    while not children(zygote):
+        assert time.monotonic() < until, "no process was forked ahead"
+        time.sleep(0.01)
+    (pid,) = children(zygote)
+    return pid
+
+
+def look(zygote, text="", **more):
+    rc, out, err = zygote.run(payload(LOOK), params={"text": text}, **more)
+    assert (rc, err) == (0, b"")
+    return json.loads(out)
+
+
+@pytest.fixture(params=SOME)
+def zygote(request):
+    with Zygote(PYTHONS[request.param]) as zygote:
+        yield zygote
+
+
+@pytest.fixture
+def settled(zygote):
+    """A zygote that has run one module three times."""
+    zygote.first = look(zygote)
+    for _ in range(2):
+        look(zygote, **KNOWN)
+    return zygote
+
+
+def test_a_module_that_runs_again_gets_a_process_that_waits_for_it(settled):
+    for _ in range(3):
+        waits = spare(settled)
+        assert look(settled, **KNOWN)["pid"] == waits
+
+
+def test_the_module_sees_no_difference(settled):
+    spare(settled)
+    ahead = look(settled, **KNOWN)
+    assert [ahead[one] for one in SEEN] == [settled.first[one] for one in SEEN]
+
+
+def test_variables_and_parameters_are_those_of_the_request(settled):
+    spare(settled)
+    found = look(settled, text="ä" * 300_000, environment={"MARK": "m"}, **KNOWN)
+    assert (found["given"], found["mark"]) == (300_000, "m")
+
+
+def test_another_payload_gets_a_process_that_has_it(settled):
+    waits = spare(settled)
+    files = payload("import extra\nfrom ansible.module_utils import basic\nbasic.leave(number=extra.NUMBER)\n", "other")
+    files["extra.py"] = b"NUMBER = 7\n"
+    assert settled.run(files, name="other")[:2] == (0, b'{"number": 7}\n')
+    assert gone(waits)
+    assert look(settled, **KNOWN)["pid"] != waits
+
+
+def test_a_waiting_process_that_was_killed_is_replaced(settled):
+    waits = spare(settled)
+    os.kill(waits, signal.SIGKILL)
+    assert gone(waits)
+    assert look(settled, **KNOWN)["pid"] != waits
+    look(settled, **KNOWN)
+    assert spare(settled) != waits
+
+
+def test_a_waiting_process_ends_before_its_zygote_does(settled):
+    waits = spare(settled)
+    settled.send({"do": "end"})
+    settled.process.wait(20)
+    assert not Path(f"/proc/{waits}").exists()  # userdel refuses an account that has a process
+
+
+def test_a_waiting_process_ends_after_a_zygote_that_was_killed(settled):
+    waits = spare(settled)
+    os.kill(settled.facts["pid"], signal.SIGKILL)
+    assert gone(waits)
+
+
+def test_modules_that_run_at_once_have_a_process_each(settled, tmp_path):
+    spare(settled)
+    text = f"import time, os\nwhile not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.01)\n" + LEAVE
+    slow = settled.start(payload(text, "slow"), name="slow")
+    pids = {look(settled, **KNOWN)["pid"] for _ in range(4)}
+    assert len(pids) == 4
+    (tmp_path / "go").touch()
+    assert settled.answer(slow)[0]["rc"] == 0
+
+
+def test_a_change_of_the_account_counts_for_a_waiting_process(elsewhere):  # noqa: F811 - the fixture
+    with Zygote(sys.executable) as zygote:
+        look(zygote)
+        for _ in range(2):
+            look(zygote, **KNOWN)
+        spare(zygote)
+        (elsewhere / "environment").write_text("MARK=1\n")
+        header, _ = zygote.answer(zygote.start(payload(LOOK), **KNOWN))
+        assert header.get("stale") == "account"
