@@ -20,6 +20,7 @@ def samples_are_known(monkeypatch):
         texts += [template(quoted=quoted), template(quoted=quoted, limit=1)]
     cuts = [wrappers.cut(text) for text in texts]
     monkeypatch.setattr(wrappers, "KNOWN", {cut.digest: cut.layout.name for cut in cuts})
+    monkeypatch.setattr(ansiballz, "_known", [])
     assert len(wrappers.KNOWN) == 5
 
 
@@ -237,6 +238,48 @@ def test_one_changed_byte_is_read_only_as_python_reads_it(sample):
             assert {found.params, found.zip_data} <= constants
             assert sample is plain or found.fqn in constants
     assert read > 100
+
+
+def test_a_script_is_read_after_another_one_as_without_it():
+    """The text of a script is remembered: whatever byte of the next one differs, it is read as if it were the first."""
+    script = call(params='\'{"a": "b\\\\n"}\'', rlimit_nofile="12")
+    run = ansiballz.read(script)
+    (known,) = ansiballz._known
+    assert known.read(script) == run
+    remembered = 0
+    for place in range(len(script)):
+        for change in (
+            b"'",
+            b'"',
+            b"\\",
+            b" ",
+            b"\n",
+            b"0",
+            b"a",
+            b"\xc3",
+            b",",
+            b")",
+            b"",
+            b",\n",
+            b",\nparams=",
+            b"'',\n",
+        ):
+            changed = script[:place] + change + script[place + 1 :]
+            ansiballz._known[:] = [known]
+            found = ansiballz.read(changed)
+            remembered += found is not None and ansiballz._known == [known]
+            assert found == ansiballz._read(changed), changed
+    assert remembered > 50
+
+
+def test_scripts_of_several_modules_are_remembered_but_not_of_many():
+    for number in range(20):
+        for name in (f"one{number}", f"two{number}"):
+            fqn = repr(f"ansible.modules.{name}")
+            for params in ("'{}'", "'{\"a\": 1}'"):
+                run = ansiballz.read(call(ansible_module=repr(name), module_fqn=fqn, params=params))
+                assert (run.name, repr(run.params)) == (name, params)
+    assert len(ansiballz._known) == ansiballz.MOST_KNOWN
 
 
 def _constants(script):
