@@ -74,6 +74,23 @@ def test_nothing_is_packed_where_module_utils_may_come(tmp_path):
     assert packed(tmp_path, [*TASKS, {"import_role": {"name": "own"}}]) == (0, [])
 
 
+@pytest.mark.parametrize(("when", "left"), [("early", []), ("late", ["stat"])])
+def test_what_no_task_has_used_is_taken_back_where_module_utils_have_come(tmp_path, when, left):
+    (tmp_path / "module_utils").mkdir()
+    assert packed(tmp_path, TASKS, when) == (1, left)
+
+
+def test_what_core_says_while_it_packs_is_left_to_workers(tmp_path, monkeypatch):
+    (tmp_path / "ansible.cfg").write_text("[defaults]\nmodule_compression = ZIP_BOGUS\n")  # it warns
+    monkeypatch.setenv("ANSIBLE_CONFIG", str(tmp_path / "ansible.cfg"))
+    play = json.dumps({"hosts": "all", "gather_facts": False, "tasks": TASKS})
+    done = subprocess.run(
+        [sys.executable, packing_ahead.__file__, str(tmp_path), play], capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout)["packed"]
+    assert "ZIP_BOGUS" not in done.stdout + done.stderr
+
+
 def test_it_ends_with_the_run(tmp_path):
     started, names = packed(tmp_path, TASKS, "ended")
     assert started == 1

@@ -127,8 +127,14 @@ def _start(paths: list[str]) -> None:
 
 def _pack(paths: list[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    with open(os.devnull, "wb") as nowhere:  # a worker says what is to be said, once
+        for descriptor in (1, 2):
+            os.dup2(nowhere.fileno(), descriptor)
     os.nice(NICENESS)
     for path in paths:
+        if packed.others():  # a task has brought module_utils
+            return
+        packed.ahead(constants.DEFAULT_LOCAL_TMP, f"ansible.modules.{_module(path)}")
         with suppress(Exception):  # it is stored before the interpreter of this call is looked at
             module_common.modify_module(
                 module_name=_module(path),

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import stat
 import sys
 import time
@@ -29,6 +30,9 @@ MOST_FILES = 200  # of one installation
 LARGEST = 8 * 1024 * 1024  # bytes of one packed module
 OF_RUN = "ansiballz_cache"  # core's own folder, in that of the run
 NOTE = "roamlet.packed"  # beside it: what was put there and has not been used yet
+AHEAD = "roamlet.ahead"  # beside it: who packs for later tasks, and the names of those modules, a line each
+USED = "roamlet.used"  # those of AHEAD that a task has had, a line each
+PATIENCE = 2.0  # seconds that a killed process may take to end
 
 
 def place() -> Path | None:
@@ -122,8 +126,16 @@ def others() -> bool:
     return False
 
 
+def ahead(run: str, fqn: str) -> None:
+    """Say that this process is about to pack the module `fqn`, which no task has asked for yet. Raises OSError."""
+    with open(os.path.join(run, AHEAD), "a", encoding="utf-8") as file:
+        file.write(f"{os.getpid()} {fqn}\n")
+
+
 def withdraw(run: str) -> None:
-    """Take back what restore() has put there, and no task has used. Raises nothing."""
+    """Take back what no task has used of what restore() has put there, or was packed ahead. Raises nothing."""
+    with suppress(OSError, ValueError):
+        _withdraw_ahead(run)
     with suppress(OSError, ValueError):
         note = _note(run)
         if note is None or not note["put"]:
@@ -132,6 +144,42 @@ def withdraw(run: str) -> None:
             with suppress(FileNotFoundError):
                 os.unlink(os.path.join(run, OF_RUN, name))
         _write_note(run, {**note, "put": []})
+
+
+def _withdraw_ahead(run: str) -> None:
+    begun = _lines(run, AHEAD)
+    if not begun:
+        return
+    processes = {int(line.split(" ")[0]) for line in begun} - {os.getpid()}
+    for process in processes:  # their numbers are not used again: the controller has not waited for them
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+    until = time.monotonic() + PATIENCE
+    while any(map(_runs, processes)) and time.monotonic() < until:
+        time.sleep(0.001)
+    used = set(_lines(run, USED))
+    for fqn in {line.partition(" ")[2] for line in _lines(run, AHEAD)} - used:
+        for name in os.listdir(os.path.join(run, OF_RUN)):
+            if name.startswith(fqn + "-") and not name.endswith(".lock"):
+                with suppress(FileNotFoundError):
+                    os.unlink(os.path.join(run, OF_RUN, name))
+    os.unlink(os.path.join(run, AHEAD))
+
+
+def _runs(process: int) -> bool:
+    try:
+        with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except OSError:
+        return False
+
+
+def _lines(run: str, name: str) -> list[str]:
+    try:
+        with open(os.path.join(run, name), encoding="utf-8") as file:
+            return file.read().splitlines()
+    except FileNotFoundError:
+        return []
 
 
 # --- In the broker ----------------------------------------------------------------------------------------------------
@@ -151,6 +199,9 @@ class Keeper:
         `zip_data` is what has come of it in a task, and `files` what is in that.
         """
         with suppress(OSError, ValueError):
+            if any(line.partition(" ")[2] == fqn for line in _lines(self._run, AHEAD)):
+                with open(os.path.join(self._run, USED), "a", encoding="utf-8") as file:
+                    file.write(fqn + "\n")
             note = _note(self._run)
             if note is None or not fqn.startswith("ansible.modules."):
                 return
