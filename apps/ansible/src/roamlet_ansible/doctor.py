@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     report: dict[str, Any] = {"core": _core()}
     if options.log is not None:
         with open(options.log, encoding="utf-8", errors="replace") as file:
-            tasks = tally.read(file)
+            tasks = [task for task in tally.read(file) if task.over_roamlet]
         report["tasks"] = [tally.plain(task) for task in tasks]
     if options.log is None and report["core"]["version"] is not None:
         report["core"].update(_here())

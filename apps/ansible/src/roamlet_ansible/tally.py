@@ -26,6 +26,11 @@ class Task:
     failures: list[str] = field(default_factory=list)  # kinds of the broker's errors
 
     @property
+    def over_roamlet(self) -> bool:
+        """Whether it had anything to do on a target, over roamlet: others are in the log for their names and times."""
+        return bool(self.ways or self.turnarounds or self.failures)
+
+    @property
     def way(self) -> str:
         """The ways that its modules took, as words."""
         if not self.ways:

@@ -103,7 +103,7 @@ class CallbackModule(CallbackBase):
         preloading.end()
         with open(self._log, encoding="utf-8", errors="replace") as file:
             file.seek(self._begins_at)
-            tasks = [task for task in tally.read(file) if task.ways or task.turnarounds]
+            tasks = [task for task in tally.read(file) if task.over_roamlet]
         if tasks:
             self._display.banner("ROAMLET RECAP")
             for line in tally.table(tasks, self.get_option("tasks")):
