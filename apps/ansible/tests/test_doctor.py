@@ -42,11 +42,14 @@ def test_without_hosts_it_looks_at_core_and_the_collection(inventory, capsys):
     assert "No host was looked at: name them" in text
 
 
-def test_each_host_says_its_connection_python_account_and_times(inventory, capsys):
+def test_each_host_says_its_connection_python_account_and_times(inventory, playing, capsys):
+    other = playing.folder / "other-ssh"
+    other.write_text('#!/bin/sh\nexec ssh "$@"\n')
+    other.chmod(0o755)
     path = inventory(
         warm={"ansible_connection": "roamlet.remote.ssh"},
         stock={"ansible_connection": "ssh"},
-        other_ssh={"ansible_connection": "roamlet.remote.ssh", "ansible_ssh_executable": "/usr/bin/ssh"},
+        other_ssh={"ansible_connection": "roamlet.remote.ssh", "ansible_ssh_executable": str(other)},
     )
     assert doctor("-i", path, "--json") == 1
     report = json.loads(capsys.readouterr().out)
@@ -86,9 +89,12 @@ def test_what_ansible_refuses_is_shown(inventory, capsys):
 def test_a_record_is_read(tmp_path, capsys):
     record = tmp_path / "record"
     line = {"task": "u", "host": "a", "way": "core", "why": "roamlet finds no Python", "module": "", "interpreter": ""}
-    record.write_text(json.dumps({"task": "u", "name": "first", "begins": 1}) + "\n" + json.dumps(line) + "\n")
+    named = [json.dumps({"task": uuid, "name": uuid, "begins": 1}) for uuid in ("u", "on the controller")]
+    record.write_text("\n".join([*named, json.dumps(line)]) + "\n")
     assert doctor("--log", str(record)) == 0
-    assert "core's plugin: roamlet finds no Python" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "core's plugin: roamlet finds no Python" in text
+    assert "all 1 tasks" in text  # as the recap counts them
 
 
 def test_what_was_printed_in_place_of_a_modules_answer_is_said(inventory, playing, capsys):

@@ -48,6 +48,31 @@ def test_the_recap_has_the_time_the_turnarounds_and_the_way_of_each_task_slowest
     assert "secret" not in record.read_text()
 
 
+def test_a_module_that_runs_as_a_command_says_why_and_hosts_have_their_names(playing):
+    record = playing.folder / "record"
+    played = playing.play(
+        """
+- hosts: all
+  gather_facts: false
+  tasks:
+  - {name: job, command: echo words, async: 20, poll: 1}
+  - {name: copied, ping: , vars: {ansible_pipelining: false}}
+  - {name: warm, ping: }
+""",
+        "roamlet.remote.ssh",
+        "-vvv",
+        ANSIBLE_CALLBACKS_ENABLED=ENABLED,
+        ROAMLET_ANSIBLE_LOG=str(record),
+    )
+    assert played.code == 0, played.text
+    assert played.text.count("SSH: EXEC") == 1  # in the task that has opened the connection
+    tasks = {task.name: task for task in tally.read(record.read_text().splitlines())}
+    assert tasks["job"].reasons == ["async: the job outlives its task"]
+    assert tasks["copied"].way.startswith("command") and "pipelining is off" in tasks["copied"].way
+    assert tasks["warm"].reasons == []
+    assert {host for task in tasks.values() for host in task.hosts} == {"t0"}
+
+
 def test_the_recap_needs_no_file_of_the_user_and_leaves_none(playing):
     played = playing.play(
         PLAY, "roamlet.remote.ssh", "--check", "-e", "place=/nowhere", ANSIBLE_CALLBACKS_ENABLED=ENABLED

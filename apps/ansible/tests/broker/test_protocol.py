@@ -33,7 +33,7 @@ def test_a_message_arrives_as_it_was_sent(pair):
 
 def test_an_end_before_a_message_and_within_one_is_told(pair):
     left, right = pair
-    left.sendall(protocol.PREFIX.pack(40, 1) + b"short")
+    left.sendall(protocol.PREFIX.pack(40, 1, 100) + b"short")
     left.close()
     with pytest.raises(protocol.Ended):
         protocol.receive(right)
@@ -46,6 +46,27 @@ def test_what_is_no_message_is_refused_before_memory_is_taken(pair):
     left.sendall(b"GET / HTTP/1.1\r\n")
     with pytest.raises(ValueError, match="not one of ours"):
         protocol.receive(right)
+
+
+def test_lengths_that_contradict_each_other_are_refused(pair):
+    left, right = pair
+    for prefix, rest in (((40, 1, 20), b""), ((2, 1, 12), protocol.LENGTH.pack(9) + b"{}zz")):
+        left.sendall(protocol.PREFIX.pack(*prefix) + rest)
+        with pytest.raises(ValueError, match="of ours"):
+            protocol.receive(right)
+
+
+def test_a_short_message_is_sent_at_once():
+    sent = []
+
+    class Connection:
+        def sendall(self, data):
+            sent.append(bytes(data))
+
+    protocol.send(Connection(), {"do": "module"}, [b"12", b"345"])
+    assert len(sent) == 1
+    protocol.send(Connection(), {"do": "put"}, [b"x" * protocol.JOINED])
+    assert len(sent) == 3
 
 
 def test_an_answer_that_cannot_be_sent_ends_one_connection_and_not_the_broker(monkeypatch):

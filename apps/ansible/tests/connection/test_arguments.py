@@ -1,5 +1,7 @@
 """The command line of ssh, and the options for which roamlet leaves the host to core's own ssh plugin."""
 
+import shutil
+
 import pytest
 
 pytest.importorskip("ansible", reason="ansible-core is not installed for this Python")
@@ -19,7 +21,9 @@ class Plugin:
 
 
 @pytest.mark.parametrize("options", [OLD, NEW], ids=["2.16", "2.21"])
-@pytest.mark.parametrize("given", [{}, {"password": "secret"}, {"sshpass_prompt": "PIN:"}])
+@pytest.mark.parametrize(
+    "given", [{}, {"password": "secret"}, {"sshpass_prompt": "PIN:"}, {"ssh_executable": shutil.which("ssh") or "ssh"}]
+)
 def test_usual_options_are_roamlets(options, given):
     assert not only_cores(Plugin(**{**options, **given}))
 
@@ -28,7 +32,9 @@ def test_usual_options_are_roamlets(options, given):
 @pytest.mark.parametrize(
     "given",
     [
-        {"ssh_executable": "/usr/bin/ssh"},
+        {"ssh_executable": "/usr/bin/env"},
+        {"ssh_executable": "bin/ssh"},
+        {"ssh_executable": "/nonexistent/ssh"},
         {"pkcs11_provider": "/usr/lib/provider.so"},
         {"password": "secret", "sshpass_prompt": "PIN:"},
     ],

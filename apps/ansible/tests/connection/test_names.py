@@ -10,6 +10,7 @@ MEANT = {
     "get_option",
     "has_pipelining",
     "module_implementation_preferences",
+    "connected",
     "put_file",
     "reset",
     "set_options",

@@ -59,6 +59,7 @@ class Session:
         self._along = 0  # calls of the current request that were sent with another one: no turnarounds of their own
         self._pieces: Chain | None = None  # of a file that is being written
         self._reads: dict[int, RemoteCall[bytes]] = {}  # by their offsets, of a file that is being read
+        self._opens = False  # whether the latest request, or what was said ahead of it, has the context opened
         self._held: tuple[Host, Context] | None = None  # what the request, the conversation or the file goes over
 
     def begin(self, header: protocol.Header) -> None:
@@ -67,6 +68,7 @@ class Session:
 
     def _begin(self, host: Host, python: str | None) -> None:
         if not host.is_open and self._ahead is None:
+            self._opens = True
             self._ahead = Ahead()
             self._hosts.spawn(host.open_ahead, (python, self._ahead))
             self._hosts.spawn(_make_text)  # while that waits for the host
@@ -93,6 +95,7 @@ class Session:
         method: Callable[..., Answer] = getattr(self, "_do_" + header["do"])
         self._token = secrets.token_hex(8)
         self._along = 0
+        opens, self._opens = self._opens or not host.is_open, False
         context, cost = host.cost() if "count" in header else (None, (0, 0, 0))
         before = header.get("before", ())
         contents = iter(blobs[len(blobs) - sum(kind == "put" for kind, _, _ in before) :])
@@ -111,6 +114,11 @@ class Session:
                 self._let_go()
         if before and not self._steps:
             answer = {**answer, "carried": True}
+        if opens and header.get("shows"):
+            answer = {**answer, "opened": True}
+        if host.homes:  # core asks for one before most folders: it is spared the question
+            homes = {name: (code, out.decode("latin-1")) for name, (code, out, err) in host.homes.items() if not err}
+            answer = {**answer, "homes": homes}
         if host.kept:
             kept, host.kept = host.kept, []
             answer = {**answer, "kept": [(path, code, err.decode("utf-8", "replace")) for path, code, err in kept]}
@@ -225,10 +233,10 @@ class Session:
         return {"rc": known[0]}, known[1:]
 
     def _do_remove(self, host: Host, header: protocol.Header, blobs: list[bytes]) -> Answer:
-        """Remove a temporary folder after the answer. Every request from now on finds it removed."""
+        """Remove a temporary folder with the next request, or soon. Every request from now on finds it removed."""
         host.removals[header["path"]] = header["command"]
         if host.context is not None and not host.context.closed:
-            self._hosts.spawn(host.remove, (host.context,))
+            self._hosts.spawn(host.remove_soon, (host.context,))
         return {}, ()
 
     def _do_exec(self, host: Host, header: protocol.Header, blobs: list[bytes]) -> Answer:

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import shutil
 from typing import Any
 
 from ansible.errors import AnsibleError
@@ -41,7 +42,7 @@ def ssh_arguments(plugin: Any, elsewhere: bool = False) -> list[str]:
 
 
 def shown(target: dict[str, Any]) -> str:
-    """What -vvv shows for a target that ssh reaches. One ssh serves the whole run: most tasks find it running."""
+    """What -vvv shows for a target that ssh reaches, in the task that has it started. One ssh serves the whole run."""
     command = shlex.join(["ssh", *target["arguments"], target["host"]])
     return f"SSH: EXEC {command}{' ON ' + target['via']['name'] if 'via' in target else ''} (ONCE FOR ALL TASKS)"
 
@@ -49,12 +50,23 @@ def shown(target: dict[str, Any]) -> str:
 def only_cores(plugin: Any) -> bool:
     """Whether the options ask for what only core's own plugin does: another ssh, its ways with keys and passwords, its messages."""
     return (
-        plugin.get_option("ssh_executable") != "ssh"
+        not _is_usual(plugin.get_option("ssh_executable"))
         or bool(_known(plugin, "pkcs11_provider") or _known(plugin, "private_key") or _known(plugin, "verbosity"))
         or (_known(plugin, "password_mechanism") or "ssh_askpass") != "ssh_askpass"
         # ssh asks roamlet for whatever it wants; the user has said which question the password is for.
         or bool(_known(plugin, "sshpass_prompt") and plugin.get_option("password"))
     )
+
+
+def _is_usual(executable: str) -> bool:
+    """Whether it is the ssh that roamlet starts, the first one in PATH, by that name or by its path."""
+    if executable == "ssh":
+        return True
+    found = shutil.which("ssh")
+    try:
+        return found is not None and os.path.isabs(executable) and os.path.samefile(executable, found)
+    except OSError:
+        return False
 
 
 def _known(plugin: Any, option: str) -> Any:

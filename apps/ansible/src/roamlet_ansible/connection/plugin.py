@@ -53,8 +53,8 @@ class RoamletConnection(Stacked):
     # where put_file() and commands are those of this class.
     folders_by_context = False
     _suffixes: Any = None  # of modules, where core's plugin has set them
-    _shown = False  # the command that the target is reached by, with -vvv
-    _answered = False  # the context is there: what waits for the next request can be carried out
+    _answered: Target | None = None  # its context is there: what waits for the next request can be carried out
+    _fine = False  # the latest of what core has asked for was done over roamlet
 
     _waiting: tuple[tuple[plain.Step, bytes | None], ...] = ()  # for the next request, with the bytes of a file
     _made: frozenset[str] = frozenset()  # temporary folders of this worker
@@ -150,6 +150,7 @@ class RoamletConnection(Stacked):
                 with self._failures():
                     self._ask({"do": "step"})
         finally:
+            self._fine = False
             if self._client is not None:
                 self._client.close()
         super().close()  # type: ignore[misc]
@@ -206,7 +207,7 @@ class RoamletConnection(Stacked):
             if output is not None:
                 self._note("module", module=module.fqn, interpreter=command.interpreter)
                 return output
-        self._note("command", why=_why(in_data, module, command))
+        self._note("command", why=_why(cmd, in_data, module, command))
         display.vvv(f"EXEC {cmd} BY ROAMLET", host=self._host())
         if in_data is None and not sudoable and self.folders_by_context:
             step = plain.step(cmd, self._shell)  # type: ignore[attr-defined]
@@ -280,11 +281,15 @@ class RoamletConnection(Stacked):
     def _do_step(self, step: plain.Step) -> Output:
         """Work on a temporary folder: at once, with the next request, or after an answer that does not wait for it."""
         if step.kind == "home":
+            known = _homes.get(self.described()).get(step.values[0])
+            if known is not None:
+                self._answered = self.described()  # the plugin of an earlier item was
+                return known[0], known[1].encode("latin-1"), b""
             answer, blobs = self._ask({"do": "home", "name": step.values[0], "command": step.command}, steps=False)
             return answer["rc"], blobs[0], blobs[1]
         if step.kind == "mkdir":
             path = "/".join(step.values)
-            if self._answered and self._room(0):
+            if self._answered is not None and self._answered == self.described() and self._room(0):
                 self._made |= {path}
                 self._wait(step, None)
                 return 0, f"{step.values[1]}={path}\n".encode(), b""
@@ -295,6 +300,7 @@ class RoamletConnection(Stacked):
                 return 0, b"", b""
         elif step.kind == "remove" and not self._waiting and step.values[0].rstrip("/") in self._made:
             self._ask({"do": "remove", "path": step.values[0], "command": step.command})
+            self._made -= {step.values[0].rstrip("/")}
             return 0, b"", b""
         request = {"do": "step", "kind": step.kind, "command": step.command, "values": step.values}
         answer, blobs = self._ask(request)
@@ -360,11 +366,9 @@ class RoamletConnection(Stacked):
         if target is None:
             self._note("core", why="it has options that roamlet's own ssh does not have, such as ssh_executable")
             raise NotOverRoamlet
-        if display.verbosity >= 3 and not self._shown:
-            self._shown = True
-            if text := self.shown(target):
-                display.vvv(text, host=self._host())
         request = {**request, "target": target, "interpreter": self._python_of_context()}
+        if display.verbosity >= 3:
+            request["shows"] = True  # whether it has the context opened
         waiting = self._waiting if steps else ()
         if waiting:
             request["before"] = [(step.kind, step.command, step.values) for step, _ in waiting]
@@ -374,9 +378,13 @@ class RoamletConnection(Stacked):
             )
         except BaseException as error:
             self._waiting = ()
+            if isinstance(error, BrokerError) and error.kind in ("unreachable", "authentication"):
+                self._show(target)
             if waiting and isinstance(error, BrokerError) and error.kind == "no-python":
                 raise AnsibleConnectionFailure(str(error)) from None  # core's own plugin would lack what has waited
             raise
+        if answer.get("opened"):
+            self._show(target)
         for path, code, text in answer.get("kept", ()):
             display.warning(f"Temporary files are left on {self._host()} in {path} (status {code}): {text}")
         if "failed" in answer or answer.get("carried"):
@@ -385,8 +393,20 @@ class RoamletConnection(Stacked):
             from .steps import failure  # see the top
 
             raise failure(waiting[answer["failed"]][0], answer["rc"], *parts)
-        self._answered = True
+        self._answered = target
+        _homes.put(target, answer.get("homes", {}))
         return answer, parts
+
+    def _show(self, target: Target) -> None:
+        """Say with -vvv how the target is reached: in the task that has opened the way, or could not."""
+        if display.verbosity >= 3 and (text := self.shown(target)):
+            display.vvv(text, host=self._host())
+
+    def serves_again(self) -> bool:
+        """Whether this plugin may serve the next item of a loop: it is as a new one would be, but for its way to the broker."""
+        if not self._fine or self._waiting or self._made or self._has_own_shell:
+            return False
+        return self._shell.tmpdir is None  # type: ignore[attr-defined]
 
     def _broker(self) -> Client:
         if self._client is None:
@@ -397,7 +417,7 @@ class RoamletConnection(Stacked):
                 # Inside: a run that keeps no log does without it.
                 from .recording import RecordingClient
 
-                self._client = RecordingClient(constants.DEFAULT_LOCAL_TMP, number, log, self._task, self._host() or "")
+                self._client = RecordingClient(constants.DEFAULT_LOCAL_TMP, number, log, self._task, self._named)
             else:
                 self._client = Client(constants.DEFAULT_LOCAL_TMP, number)
         return self._client
@@ -409,7 +429,11 @@ class RoamletConnection(Stacked):
             # Inside: a run that keeps no log does without it.
             from .recording import write
 
-            write(log, task=self._task, host=self._host() or "", **self.went)
+            write(log, task=self._task, host=self._named(), **self.went)
+
+    def _named(self) -> str:
+        """The host by its name in the inventory, as the log of the run has it."""
+        return str(self._inventory_name or self._host() or "")
 
     def _host(self) -> str | None:
         return self._play_context.remote_addr  # type: ignore[attr-defined, no-any-return]
@@ -420,8 +444,10 @@ class RoamletConnection(Stacked):
 
         `doing` comes before the text of a failure on a host that was reached: an error of its disk may name no file.
         """
+        self._fine = False
         try:
             yield
+            self._fine = True
         except BrokerError as error:
             if error.kind == "no-python":
                 self._note("core", why=f"roamlet finds no Python: {error}")
@@ -447,9 +473,36 @@ class _Conversation:
         return blobs[0], blobs[1], answer["rc"]
 
 
-def _why(in_data: bytes | None, module: ansiballz.ModuleRun | None, command: plain.Command | None) -> str:
-    """Why what was given with `in_data` is no module for the warm Python; nothing for a command that reads no input."""
+class _Homes:
+    """What the latest answer that this process has got from a target has about home folders, by the name after ~.
+
+    A loop has a new plugin for each of its items, which asks for one before anything else.
+    """
+
+    def __init__(self) -> None:
+        self._of: tuple[int, Target | None, dict[str, tuple[int, str]]] = (0, None, {})
+
+    def put(self, target: Target, homes: dict[str, tuple[int, str]]) -> None:
+        self._of = os.getpid(), target, homes
+
+    def get(self, target: Target | None) -> dict[str, tuple[int, str]]:
+        process, of, homes = self._of
+        return homes if process == os.getpid() and of is not None and of == target else {}
+
+
+_homes = _Homes()
+
+
+def _why(
+    cmd: str | None, in_data: bytes | None, module: ansiballz.ModuleRun | None, command: plain.Command | None
+) -> str:
+    """Why what was given is no module for the warm Python; nothing for what is not a module."""
     if not in_data:
+        text = str(cmd)  # older cores give None for `raw: ""`
+        if "/async_wrapper.py " in text and "/ansible-tmp-" in text:
+            return "async: the job outlives its task"
+        if "/AnsiballZ_" in text:
+            return "pipelining is off for this task, so Ansible copies the module to a file and starts that"
         return ""
     if module is None:
         return "the way in which this ansible-core has packed the module is not known"

@@ -6,7 +6,7 @@ No command, parameter or output is written, since those may hold secrets. The fi
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from roamlet_ansible.broker import protocol
@@ -25,10 +25,11 @@ def write(path: str, **line: Any) -> None:
 class RecordingClient(Client):
     """A client that has the broker count what each request costs, and writes it down."""
 
-    def __init__(self, folder: str, controller: int, path: str, task: str, host: str) -> None:
+    def __init__(self, folder: str, controller: int, path: str, task: str, host: Callable[[], str]) -> None:
         super().__init__(folder, controller)
         self._path = path
-        self._of = {"task": task, "host": host}
+        self._task = task
+        self._host = host
 
     def ask(self, header: protocol.Header, blobs: Sequence[bytes] = ()) -> tuple[protocol.Header, list[bytes]]:
         """As Client.ask()."""
@@ -44,7 +45,8 @@ class RecordingClient(Client):
             turnarounds, down, up = answer.get("cost", (0, 0, 0))
             write(
                 self._path,
-                **self._of,
+                task=self._task,
+                host=self._host(),
                 request=header["do"],
                 seconds=round(time.monotonic() - started, 6),
                 turnarounds=turnarounds,

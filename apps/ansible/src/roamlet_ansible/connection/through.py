@@ -26,6 +26,7 @@ PLUGINS = {
     **dict.fromkeys(("jail", "community.general.jail"), "jail"),
 }
 BECOME_METHODS = ("sudo", "su", "doas")
+SHELLS = ("ansible_shell_type", "ansible_shell_executable", "ansible_executable")
 TIMEOUT = 30.0  # seconds, for an account's Python to start
 
 Target = dict[str, Any]
@@ -39,6 +40,8 @@ class Stacked:
     _found: tuple[str, Target, str | None] | None = None
     _whole: tuple[Target | None] | None = None  # what described() has given, until options or variables are set again
     _changes = 0  # times that they were
+    _has_own_shell = False  # the variables name a shell, perhaps another one for the next item of a loop
+    _inventory_name: str | None = None  # of the host that the task is for, or is delegated to
     _interpreter: str | None = None  # what the variables say, before core has made a text of it
 
     def set_options(self, task_keys: Any = None, var_options: Any = None, direct: Any = None) -> None:
@@ -52,6 +55,9 @@ class Stacked:
         """As of core's plugin, which is called before each task with all of its variables."""
         self._changed()
         delegated = variables.get("ansible_delegated_vars")  # then the variables are not those of this host
+        self._has_own_shell = any(name in variables for name in SHELLS)
+        # One name: without it, whose variables these are cannot be said.
+        self._inventory_name = next(iter(delegated)) if delegated else variables.get("inventory_hostname")
         self._interpreter = "{{" if delegated else str(variables.get("ansible_python_interpreter") or "")
         if "hostvars" in variables:
             self._hostvars = variables["hostvars"]

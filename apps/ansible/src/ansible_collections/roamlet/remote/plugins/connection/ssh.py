@@ -41,6 +41,18 @@ class Connection(RoamletConnection, OverSsh):
     folders_by_context = True
     _pipelines = None  # what is_pipelining_enabled() has given, and for what
 
+    @property
+    def connected(self):
+        """Whether core may give this plugin the next item of a loop. Core's plugin says never, and is made anew for each."""
+        return self.serves_again()
+
+    def set_options(self, task_keys=None, var_options=None, direct=None):
+        """As of core's plugin. What that takes from the task when it is made is that of this item."""
+        super().set_options(task_keys=task_keys, var_options=var_options, direct=direct)
+        self.host, self.port = self._play_context.remote_addr, self._play_context.port
+        self.user = self._play_context.remote_user
+        self.control_path = self.control_path_dir = None
+
     def is_pipelining_enabled(self, wrap_async=False):
         """As of core's plugin, which reads the arguments of ssh each time; core asks three times for each module."""
         asked = (wrap_async, self.become, self.changes())
