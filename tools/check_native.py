@@ -7,7 +7,7 @@ on every switching backend. All of them run, whatever fails; the status is 1 if 
     debug    an interpreter built --with-pydebug (Debian's python3-dbg), C asserts on
     asan     AddressSanitizer and UndefinedBehaviorSanitizer in the core, AddressSanitizer in the interpreter too, which
              is built for that from Debian's sources, with no pool that would hide a use after free
-    leaks    every test several times in one process, its references counted (tools/reference_leaks.py)
+    leaks    every test that starts no program several times in one process, its references counted (tools/reference_leaks.py)
     forced   rare paths taken each time (docs/design/core.md, "What a build can force")
     stress   many thousands of random programs against the model of the scheduler, and networks of processes whose results
              must not depend on threads and interrupts

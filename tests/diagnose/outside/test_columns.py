@@ -136,3 +136,10 @@ def test_suspended_tasklets_come_together_by_their_innermost_frames():
     assert list(Suspended([0, 1], begins[:2], chunks[:2], None).by_innermost()) == [[0, 1]]
     assert list(Suspended([0, 1], begins[-2:], chunks[-2:], None).by_innermost()) == [[0]]  # one without a frame
     assert list(Suspended([0, 1], [0, 0], chunks[:2], None).by_innermost()) == []
+
+
+def test_suspended_tasklets_of_different_c_stacks_are_not_compared():
+    """What they have on those is at other addresses: a place beyond it, below 0 even, would be read in the wrong one's buffer."""
+    begins, chunks = [0x1010, 0x2010, 0x3010, 0x4010, 0x7008], [0x1000, 0x2000, 0x3000, 0x4000, 0x5000]
+    saved = [[8, 8, 8, 8, 0], [0x9000, 0xFF9000] * 2 + [0x7000], [0x9100, 0xFF9100] * 2 + [0x7100], [0x5000] * 5]
+    assert list(Suspended([0, 1, 2, 3, 4], begins, chunks, saved).by_innermost()) == [[0, 2], [1, 3], [4]]

@@ -23,7 +23,7 @@ class Part(NamedTuple):
     """
 
     offset: int  # of the first frame: from the chunk, or for those on the C stack from 0
-    inside: bool  # on the C stack, at the same addresses in each tasklet
+    inside: bool  # on the C stack, at the same addresses in each tasklet that is compared
     size: int
     values: tuple[tuple[int, int, int], ...]
     links: tuple[tuple[int, int], ...]  # the callers that are in the chunk: where, and how far from its beginning
@@ -120,19 +120,23 @@ class Suspended:
     def by_innermost(self) -> Iterable[list[int]]:
         """Those together whose innermost frame is at the same place, from the tasklet's chunk or on the C stack.
 
+        Those that were copied from a C stack belong to the same one: what else they have there is at the same addresses then.
         Those without a frame are left out.
         """
         begins, chunks = self.begins, self.chunks
+        places: list[int | tuple[int, int]]
         if self._saved is None:
             places = [begin and begin - chunk for begin, chunk in zip(begins, chunks, strict=True)]
         else:
             places = [
-                begin if not begin or (length and sp <= begin < base) else begin - chunk
+                ((begin, base) if sp <= begin < base else (begin - chunk, base))
+                if length and begin
+                else begin and begin - chunk
                 for begin, chunk, length, sp, base, _ in zip(begins, chunks, *self._saved, strict=True)
             ]
         if places and places.count(places[0]) == len(places):
             return [list(range(len(places)))] if places[0] else []
-        alike: dict[int, list[int]] = {}
+        alike: dict[int | tuple[int, int], list[int]] = {}
         for number, place in enumerate(places):
             several = alike.get(place)
             if several is None:
