@@ -23,7 +23,7 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 from roamlet import io
-from roamlet.io import _originals
+from roamlet.core.os_threads import RLock
 from roamlet.remote import Context, ContextClosed, ContextDied, ForkedContext, Opened, RemoteCall, local, open_all, ssh
 from roamlet.remote.base.deadlines import EVER
 from roamlet.remote.base.threads import TaskletThread
@@ -55,7 +55,7 @@ class Future(futures.Future[T]):
     def __init__(self) -> None:
         super().__init__()
         # On a lock of the system: a tasklet that waits for one that a thread of roamlet's holds would look like a deadlock.
-        self._condition = cast(Any, Condition(_originals.RLock()))
+        self._condition = cast(Any, Condition(RLock()))
 
     def result(self, timeout: float | None = None) -> T:
         """What the call returned; raises what it raised. TimeoutError after `timeout` seconds, CancelledError when cancelled."""
@@ -144,7 +144,7 @@ class _Pool:
     """What an Executor is, but for the object that users hold: the calls go on after that one has gone."""
 
     def __init__(self, contexts: list[Context], opened: Opened | None, each: int, idempotent: bool) -> None:
-        self.lock = _originals.RLock()  # the collector may end an executor in the middle of anything
+        self.lock = RLock()  # the collector may end an executor in the middle of anything
         self.contexts = contexts
         self.alive = set(contexts)
         self.tasks: deque[_Task] = deque()

@@ -2,13 +2,16 @@
 
 import _thread
 import queue
+import sys
 import threading
 
 import pytest
 
 import roamlet
-from roamlet import sync
+from roamlet import io, sync
+from roamlet.io import _originals
 from roamlet.patch.areas import locks
+from roamlet.remote.base.threads import TaskletThread
 from roamlet.threads._install import NAMES
 from tests.programs import printed
 
@@ -202,3 +205,30 @@ def test_a_forked_child_joins_threads_that_it_does_not_have(python, program):
         thread.join()
         """)
     assert printed(python("program.py")) == "joined\n"
+
+
+@pytest.mark.parametrize("undone", [False, True])
+def test_locks_inside_roamlet_remote_are_of_the_system(in_place, undone):
+    """One that a thread of roamlet's holds for a moment does not switch what never blocks, and is not taken for a deadlock."""
+    worker, held, ran = TaskletThread("roamlet-test"), _thread.allocate_lock(), []
+    held.acquire()
+
+    def hold():
+        with worker._lock:
+            held.release()
+            while sys._current_frames()[main].f_code is not TaskletThread.post.__code__:
+                _originals.sleep(0.001)
+
+    if undone:
+        in_place().undo()
+    main = _thread.get_ident()
+    holder = io.start_thread(hold, "roamlet-holder")
+    held.acquire()
+    roamlet.tasklet(ran.append)("another tasklet")
+    assert worker.post(int)
+    assert not ran
+    holder.join()
+    worker.stop()
+    worker.join()
+    roamlet.run()
+    assert ran == ["another tasklet"]

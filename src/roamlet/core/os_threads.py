@@ -7,12 +7,21 @@ of the thread.
 import _thread
 import os
 import threading
+from _thread import RLock, allocate_lock, get_ident
 from _thread import _local as thread_local
-from _thread import allocate_lock, get_ident
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["OSThread", "allocate_lock", "current_thread", "get_ident", "in_main_thread", "main_ident", "thread_local"]
+__all__ = [
+    "OSThread",
+    "RLock",
+    "allocate_lock",
+    "current_thread",
+    "get_ident",
+    "in_main_thread",
+    "main_ident",
+    "thread_local",
+]
 
 # CPython 3.13 and later; None where a thread has no such object.
 ThreadHandle: Any = getattr(_thread, "_ThreadHandle", None)

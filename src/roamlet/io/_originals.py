@@ -4,7 +4,6 @@ What is in roamlet and needs one that really blocks its thread, or that answers 
 """
 
 import select as _select
-from _thread import RLock
 from os import waitpid
 from select import select
 from socket import getaddrinfo, gethostbyaddr, gethostbyname, gethostbyname_ex, getnameinfo
@@ -12,7 +11,6 @@ from time import sleep
 from typing import Any
 
 __all__ = [
-    "RLock",
     "epoll",
     "getaddrinfo",
     "gethostbyaddr",

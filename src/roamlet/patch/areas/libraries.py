@@ -15,7 +15,8 @@ from collections.abc import Callable, Generator
 from time import monotonic
 from typing import Any, NamedTuple
 
-from roamlet.io import _native, _originals
+from roamlet.core import os_threads
+from roamlet.io import _native
 from roamlet.patch._after_import import after_import
 from roamlet.patch._pipe_files import Selector
 from roamlet.patch.changes import Changes
@@ -248,7 +249,7 @@ def _trio(changes: Changes, module: Any) -> None:
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         initialize(self, *args, **kwargs)
-        self.lock = _originals.RLock()
+        self.lock = os_threads.RLock()
 
     changes.replace(module.EntryQueue, "__init__", __init__)
 

@@ -7,13 +7,13 @@ end from seeing that this process is gone. What a program that is started inheri
 import contextlib
 import os
 import socket
-import threading
 from collections.abc import Iterable
 
 from roamlet import io
+from roamlet.core.os_threads import RLock
 
 # Held during a fork, so that no fork comes between a system call and the note of it.
-_lock = threading.RLock()
+_lock = RLock()
 _ours: set[int] = set()
 
 

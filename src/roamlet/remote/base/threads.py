@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from roamlet import io
 from roamlet.core import Waiter, mark_service_thread, os_threads, outside_atomic, tasklet
+from roamlet.core.os_threads import RLock, allocate_lock
 
 JOIN = 5.0  # seconds
 
@@ -26,7 +27,7 @@ class TaskletThread:
     def __init__(self, name: str) -> None:
         self.name = name
         # Re-entrant: the collector may run a context's __del__ in the middle of `post`, which posts as well.
-        self._lock = threading.RLock()
+        self._lock = RLock()
         self._jobs: deque[Job] = deque()
         self._wake: Waiter[None] = Waiter()
         self._ending = False
@@ -105,7 +106,7 @@ class Threads:
         self.users = 0
 
 
-_lock = threading.Lock()
+_lock = allocate_lock()
 _threads: Threads | None = None
 
 
@@ -137,5 +138,5 @@ def release(threads: Threads) -> None:
 def forget_after_fork() -> None:
     """In a forked child: the threads stayed with the parent, and so did their locks, in whatever state."""
     global _threads, _lock  # noqa: PLW0603 - they belong to the process
-    _lock = threading.Lock()
+    _lock = allocate_lock()
     _threads = None

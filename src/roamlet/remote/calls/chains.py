@@ -6,12 +6,12 @@ call was not run to their callers.
 
 import itertools
 import logging
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 from roamlet.core import Waiter
+from roamlet.core.os_threads import allocate_lock
 from roamlet.remote.base.deadlines import deadline_of, limit
 from roamlet.remote.calls.engine import Calls
 from roamlet.remote.calls.request import Request
@@ -70,7 +70,7 @@ class Chain:
         self._calls = calls
         self._number = next(_numbers) & 0xFFFFFFFF
         self._order = Lock(fair=True)  # of what is sent
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
         self._under_way: dict[ChainedCall[Any], int] = {}  # what was sent and not answered -> bytes
         self._bytes = 0
         self._room: Waiter[None] | None = None

@@ -5,13 +5,13 @@ decoded in the tasklet that asks for it.
 """
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from roamlet import _observing as observing
 from roamlet.core import TaskletExit
+from roamlet.core.os_threads import allocate_lock
 from roamlet.remote.base.deadlines import deadline_of, limit
 from roamlet.remote.calls.engine import Calls
 from roamlet.remote.calls.request import Request
@@ -39,7 +39,7 @@ class RemoteCall(Generic[R]):
         self.name = name or request.text
         self._calls = calls
         self._request = request
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
         self._ended = Event()
         self._number: int | None = None
         self._killed = False

@@ -7,7 +7,6 @@ others; values that it had not taken when its link ends are put back into their 
 import itertools
 import logging
 import struct
-import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from typing import Any
 
 import roamlet
 from roamlet.core import ChannelClosed, Waiter, select, tasklet, thread_ends
+from roamlet.core.os_threads import allocate_lock
 from roamlet.remote.base.deadlines import EVER
 from roamlet.remote.base.threads import Threads
 from roamlet.remote.channels.requeue import requeue
@@ -96,7 +96,7 @@ class Channels:
     def __init__(self, link: Link, threads: Threads) -> None:
         self._link: Link = weakref.proxy(link)  # which refers to this object
         self._threads = threads
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
         self._numbers = itertools.count(1)
         self._last = 0
         self._served: dict[int, ServedChannel] = {}
@@ -485,7 +485,7 @@ class Channels:
         self._link.send_at_once(self._frame(served, body))
 
     def leave_to_parent(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
         self._ended = True
 
     def end(self) -> None:

@@ -9,13 +9,13 @@ import contextlib
 import errno
 import os
 import secrets
-import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from roamlet.core import sleep
+from roamlet.core.os_threads import allocate_lock
 from roamlet.io import call_async
 from roamlet.remote.calls.engine import Calls
 from roamlet.remote.calls.pipeline import Pipeline, begin_later
@@ -128,7 +128,7 @@ def made(make: Callable[[], Made], *, keep: bool = False) -> Iterator[Made]:
 
     `keep`: closed so that another transfer can go on with it, if it was meant to be.
     """
-    lock = threading.Lock()
+    lock = allocate_lock()
     finished: list[Made] = []
     abandoned = False
 

@@ -2,12 +2,12 @@
 
 import os
 import secrets
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import roamlet
+from roamlet.core.os_threads import allocate_lock
 from roamlet.io import call_async
 from roamlet.remote.calls.engine import Calls
 from roamlet.remote.calls.pipeline import Pipeline, begin_later
@@ -167,7 +167,7 @@ def _put_entries(
 
 def _pages(entries: Iterator[Entry]) -> Iterator[list[Entry]]:
     """In pieces, each read on a worker thread."""
-    lock = threading.Lock()  # a job whose tasklet was killed may still run
+    lock = allocate_lock()  # a job whose tasklet was killed may still run
 
     def next_page() -> list[Entry]:
         with lock:

@@ -1,7 +1,7 @@
 """The calls of one link whose answers have not come: their numbers, who gets each answer, and results that come in pieces."""
 
 import itertools
-import threading
+from _thread import LockType
 from typing import Protocol
 
 from roamlet.core import Waiter
@@ -36,7 +36,7 @@ class InFlight:
 
     __slots__ = (*("_arriving", "_numbers", "calls", "largest_result", "lock"),)
 
-    def __init__(self, lock: threading.Lock) -> None:
+    def __init__(self, lock: LockType) -> None:
         self.lock = lock
         self.calls: dict[int, Entry] = {}
         self.largest_result = LARGEST_RESULT

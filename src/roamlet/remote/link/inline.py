@@ -7,8 +7,8 @@ frame, half a frame, the end) is left to the reader, which goes on with it at on
 
 import errno
 import os
-import threading
 import time
+from _thread import LockType
 from collections.abc import Callable
 from typing import Literal, TypeVar
 
@@ -87,7 +87,7 @@ class InlineReader:
         """Whether there was a row of quick calls."""
         return self._row >= QUICK_CALLS
 
-    def pause(self, lock: threading.Lock, idle: Callable[[], bool]) -> bytes:
+    def pause(self, lock: LockType, idle: Callable[[], bool]) -> bytes:
         """Let callers read for as long as they do; return what they have read that is not theirs. Takes `lock`, the link's.
 
         `idle()` says whether no call is in flight. Blocks the reader's tasklet. Ends within PAUSE after the last use, also when a

@@ -6,11 +6,11 @@ these is handed to functions that are given to it.
 
 import functools
 import logging
-import threading
 import weakref
 from collections.abc import Callable, Collection
 
 from roamlet.core import Waiter, schedule
+from roamlet.core.os_threads import allocate_lock
 from roamlet.remote.base.threads import Threads, release
 from roamlet.remote.errors import CannotTravel, RemoteError
 from roamlet.remote.link.bundle_cache import BundleCache
@@ -90,7 +90,7 @@ class Link:
         self.trunk: Trunk | None = process.trunk if isinstance(process, Tunnel) else None
         self.on_want: Callable[[int, str], None] | None = None
         self.on_piece: Callable[[int], None] | None = None
-        lock = threading.Lock()
+        lock = allocate_lock()
         self.sender = Sender(process, threads.links, lock)
         self.in_flight = InFlight(lock)
         self._inline = InlineReader(process, self.in_flight, identifier) if isinstance(process, Process) else None
@@ -457,7 +457,7 @@ class Link:
 
     def leave_to_parent(self) -> None:
         """In a forked child, where no other thread is left: let go of the pipes, and refuse all calls."""
-        self.sender.lock = self.in_flight.lock = threading.Lock()
+        self.sender.lock = self.in_flight.lock = allocate_lock()
         self.sender.end = Forked(self.name)
         self.channels.leave_to_parent()
         self.process.leave_to_parent()

@@ -10,12 +10,12 @@ import itertools
 import logging
 import os
 import sys
-import threading
 from collections import deque
 from collections.abc import Callable
 
 from roamlet._escapes import print_escaped
 from roamlet.core import TaskletExit, Waiter, getcurrent, schedule, tasklet
+from roamlet.core.os_threads import allocate_lock
 from roamlet.remote.base.threads import TaskletThread
 from roamlet.sync import Event
 from roamlet.wire import codec
@@ -49,7 +49,7 @@ class Output:
         self._function = function or _print
         self._in_pieces = getattr(function, "pieces", False) is True
         self._thread = thread
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
         self._items: deque[tuple[int, Callable[[], None]]] = deque()
         self._kept = 0
         self._delivering = False

@@ -11,13 +11,13 @@ import select
 import shutil
 import signal
 import subprocess
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from roamlet import io
 from roamlet.core import schedule
+from roamlet.core.os_threads import allocate_lock
 from roamlet.remote.base import descriptors
 from roamlet.remote.base.threads import Threads
 from roamlet.remote.terminal.prompts import environment
@@ -90,7 +90,7 @@ class Process:
         self.down, self.up, self._errors = ours
         self._full_reads = 0
         self._open = set(ours)
-        self._closing = threading.Lock()
+        self._closing = allocate_lock()
         for fd in ours:
             os.set_blocking(fd, False)
         self.said: deque[str] = deque(maxlen=LINES_KEPT)

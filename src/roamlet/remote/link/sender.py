@@ -3,7 +3,7 @@
 A tasklet on the thread for links writes the queue. Senders wait for room before they add more.
 """
 
-import threading
+from _thread import LockType
 from collections import deque
 
 from roamlet.core import Waiter
@@ -27,7 +27,7 @@ class Sender:
         *("bytes_down", "end", "lock", "queued"),
     )
 
-    def __init__(self, pipe: Pipe, links: TaskletThread, lock: threading.Lock) -> None:
+    def __init__(self, pipe: Pipe, links: TaskletThread, lock: LockType) -> None:
         self.lock = lock
         self.end: Closed | Died | Forked | None = None
         self.bytes_down = 0

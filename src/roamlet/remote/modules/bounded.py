@@ -1,10 +1,11 @@
 """A cache that forgets what was used longest ago; for several threads. Those of the whole package are emptied here, too."""
 
-import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
+
+from roamlet.core.os_threads import allocate_lock
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -22,7 +23,7 @@ class Bounded(Generic[K, V]):
         self._weight = weight
         self._total = 0
         self._entries: OrderedDict[K, V] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
         _caches.add(self)
 
     def get(self, key: K) -> V | None:
@@ -78,4 +79,4 @@ def trim() -> None:
 def renew() -> None:
     """Make all caches usable in a forked process, whose other threads may have held their locks and are gone."""
     for cache in _caches:
-        cache._lock = threading.Lock()
+        cache._lock = allocate_lock()

@@ -5,12 +5,12 @@ What an import needs is computed in modules/imports/closure.py, the layout of a 
 
 import os
 import sys
-import threading
 from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import replace
 from types import CodeType
 from typing import NamedTuple, TypeGuard
 
+from roamlet.core.os_threads import RLock
 from roamlet.remote.errors import CannotTravel, RemoteModuleNotFound
 from roamlet.remote.modules import bounded, main_script
 from roamlet.remote.modules.bounded import Bounded
@@ -96,12 +96,12 @@ _PLAIN = (False, "zlib", 6)  # sources, as every target takes them
 _closures: Bounded[Hashable, tuple[_Entry, ...]] = Bounded(_MOST_CLOSURES, len)
 _built: Bounded[Hashable, bytes] = Bounded(_MOST_BYTES, lambda built: len(built) + 200)
 # Of several threads that need the same, one builds and the others wait for it. Re-entrant: an import hook may come back.
-_building = threading.RLock()
+_building = RLock()
 
 
 def _renew_after_fork() -> None:
     global _building  # noqa: PLW0603 - the thread that held the old lock does not exist here
-    _building = threading.RLock()
+    _building = RLock()
     bounded.renew()
     shared.renew()
 

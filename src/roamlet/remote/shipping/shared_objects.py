@@ -4,11 +4,11 @@ Which files these are is decided in modules/; roamlet.wire.modules.extensions re
 """
 
 import logging
-import threading
 from collections import deque
 from collections.abc import Iterable
 
 from roamlet.core import schedule
+from roamlet.core.os_threads import allocate_lock
 from roamlet.remote.base.threads import TaskletThread
 from roamlet.remote.errors import RemoteError
 from roamlet.remote.link.frames import ROOT
@@ -32,7 +32,7 @@ class SharedObjectSender:
         self._begun: set[int] = set()
         self._waiting: deque[SharedFile] = deque()
         self._runs = False
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
 
     def announce(self, extensions: Iterable[Extension], certain: Iterable[Extension]) -> bytes:
         """Let the context ask for the files of these modules, whose announcement is about to be sent.

@@ -8,12 +8,12 @@ from terminal/prompts.py.
 import os
 import re
 import termios
-import threading
 import time
 from collections.abc import Callable
 
 from roamlet import io
 from roamlet.core import sleep
+from roamlet.core.os_threads import allocate_lock
 from roamlet.remote.base import descriptors
 from roamlet.remote.base.deadlines import EVER
 from roamlet.remote.base.threads import Threads
@@ -55,7 +55,7 @@ class Terminal:
         os.set_blocking(self.master, False)
         self._answers = answers
         self._as_stdin = as_stdin
-        self._lock = threading.Lock()  # held while typing: after `close` the descriptor's number may be in use again
+        self._lock = allocate_lock()  # held while typing: after `close` the descriptor's number may be in use again
         self._open = {self.master, self._slave}
         self._wake_up = Event()
         self._prompt: tuple[str, list[str]] | None = None  # with the lines before it
@@ -127,7 +127,7 @@ class Terminal:
 
     def leave_to_parent(self) -> None:
         """In a forked child: it is the parent's."""
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
         self._open.clear()
         self._answers.wipe()
 

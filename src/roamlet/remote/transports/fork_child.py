@@ -34,6 +34,7 @@ from roamlet.remote import modules
 from roamlet.remote.base.threads import Threads
 from roamlet.remote.errors import UnsafeFork
 from roamlet.remote.terminal.prompts import VARIABLE
+from roamlet.sync import Lock
 from roamlet.wire.life import target
 
 PATIENCE = 5.0  # seconds that roamlet's own threads get to come to a rest
@@ -41,7 +42,7 @@ FIRST_OF_OURS = 3
 LEFT_AS_THEY_ARE = {signal.SIGPIPE, signal.SIGXFSZ, signal.SIGKILL, signal.SIGSTOP}
 
 _kept: list[object] = []  # in the child: what must not be finalised there
-_one_at_a_time = threading.Lock()
+_one_at_a_time = Lock()  # a tasklet that has it may wait for the end of a thread
 
 
 class ForkedProcess(subprocess.Popen[bytes]):

@@ -4,11 +4,11 @@ Which of them can run on the target is decided in modules/native/extensions.py; 
 """
 
 import os
-import threading
 import zlib
 from collections.abc import Hashable, Iterator
 from typing import NamedTuple
 
+from roamlet.core.os_threads import allocate_lock
 from roamlet.remote.modules.bounded import Bounded
 from roamlet.wire import codec
 
@@ -19,7 +19,7 @@ _MOST_KEPT = 64 << 20
 
 _Identity = tuple[int, int, int, int]
 _numbers: dict[_Identity, int] = {}
-_lock = threading.Lock()
+_lock = allocate_lock()
 _compressed: Bounded[int, tuple[bytes, ...]] = Bounded(_MOST_KEPT, lambda pieces: sum(map(len, pieces)))
 
 
@@ -93,7 +93,7 @@ def shared_file(path: str, soname: str = "") -> SharedFile:
 def renew() -> None:
     """Make this usable in a forked process."""
     global _lock  # noqa: PLW0603 - the thread that held the old lock does not exist here
-    _lock = threading.Lock()
+    _lock = allocate_lock()
 
 
 def _identity(status: os.stat_result) -> _Identity:
