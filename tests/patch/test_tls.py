@@ -9,6 +9,7 @@ import weakref
 import pytest
 
 import roamlet
+from roamlet import io
 from roamlet.patch.areas import sockets, tls
 from roamlet.patch.changes import Changes
 from tests.io._sockets import LOCALHOST
@@ -46,6 +47,19 @@ def connected(client_context, server_context, **options):
     client = client_context.wrap_socket(left, server_hostname="roamlet.test", **options)
     roamlet.run()
     return client, ends[0]
+
+
+def test_sockets_of_roamlet_io_are_wrapped_as_any(client_context, server_context):
+    """Without the patch wrap_socket() refuses them: what it makes of them would block the thread."""
+    with io.create_server(LOCALHOST) as listener:
+        serving = roamlet.spawn(lambda: server_context.wrap_socket(listener.accept()[0], server_side=True))
+        plain = io.create_connection(listener.getsockname())
+        assert type(plain) is io.socket
+        with client_context.wrap_socket(plain, server_hostname="roamlet.test") as client, serving.join() as server:
+            answering = roamlet.spawn(lambda: server.sendall(server.recv(100).upper()))
+            client.sendall(b"hello")
+            assert client.recv(100) == b"HELLO"
+            answering.join()
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])

@@ -36,10 +36,16 @@ def look_up(family: int, kind: int, proto: int, address: Address) -> Address:
     return (*found[:2], *address[2:])
 
 
+# roamlet.patch sets it while ssl.SSLContext.wrap_socket() makes sockets that wait as these do.
+tls_waits_here = False
+
+
 def _refuse_blocking_tls(caller: FrameType) -> None:
     """Refuse what ssl.SSLContext.wrap_socket() is about to do with a socket that waits: it would become one that blocks its
     thread, and obeys neither kill nor roamlet.timeout. One that never waits, setblocking(False), is as good there as any.
     """
+    if tls_waits_here:
+        return
     if caller.f_code.co_name == "_create" and caller.f_globals.get("__name__") == "ssl":
         raise TypeError(
             "wrap_socket() would make a socket of this one that blocks its whole thread: use roamlet.io.tls.wrap(connection, "

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 from weakref import ref
 
-from roamlet.io import call_async
+from roamlet.io import _sockets, call_async
 from roamlet.patch.areas.sockets import socket
 from roamlet.patch.changes import Changes
 from roamlet.sync import Semaphore
@@ -143,3 +143,5 @@ def apply(changes: Changes) -> None:
     changes.replace(ssl.SSLContext, "_wrap_socket", _wrap_socket)
     changes.replace(ssl.SSLContext, "load_verify_locations", _load_verify_locations)
     changes.replace(ssl.SSLContext, "set_default_verify_paths", _set_default_verify_paths)
+    _sockets.tls_waits_here = True
+    changes.on_undo(lambda: setattr(_sockets, "tls_waits_here", False))
