@@ -79,6 +79,14 @@ def wait_for_all():
     waiting.kill()
 
 
+def wait_for_one():
+    let_go = roamlet.sync.Event()
+    with futures.TaskletExecutor(2) as pool:
+        quick, slow = pool.submit(double, 2), pool.submit(let_go.wait)
+        assert futures.wait([quick, slow], return_when=futures.FIRST_COMPLETED) == ({quick}, {slow})
+        let_go.set()
+
+
 def errors_that_no_code_catches():
     """What set_error_handler is not called for."""
     seen = []
@@ -565,6 +573,7 @@ TRIED = {
         "`gevent.joinall(list)`": scope,
         "`gevent.killall(list)`": cancel,
         "`gevent.wait(list)`, `gevent.iwait(list)`": wait_for_some,
+        "`gevent.wait(list, count=1)`, `Pool.wait_available()`": wait_for_one,
         "`gevent.wait()`": wait_for_all,
         "`gevent.getcurrent()`": getcurrent,
         "`gevent.sleep(1)`": sleep,
@@ -638,7 +647,7 @@ TRIED = {
         "`eventlet.listen(address)`": serve,
         "`eventlet.serve(listener, handle)`": serve,
         "`eventlet.StopServe`": stop_a_server,
-        "`eventlet.wrap_ssl(connection)`": tls,
+        "`eventlet.wrap_ssl(connection)`, `eventlet.green.ssl`": tls,
         "`eventlet.wsgi.server(listener, app)`": gunicorn,
         "`eventlet.websocket`": gunicorn,
         "`eventlet.hubs.trampoline(fd, read=True)`": wait_readable,
