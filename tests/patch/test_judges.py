@@ -1,5 +1,6 @@
 """tools/judges: modules whose tests pass, fail, hang and die, and the list of exceptions."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -255,3 +256,43 @@ def test_a_suite_that_was_not_fetched_is_named_with_the_next_step(monkeypatch, c
         judges.main()
     assert caught.value.code == 2
     assert capsys.readouterr().err.endswith("redis: not fetched yet. Leave --as-is out once, with a network\n")
+
+
+def test_a_suite_that_cannot_be_fetched_is_left_out_and_fails_the_run(monkeypatch, capsys, suite):
+    """The others are judged: a host of one repository that does not answer costs its suite alone."""
+    gone = replace(suite, name="gone", repository="file:///nowhere@v1")
+    (suite.sources / "test_broken.py").unlink()
+    (suite.sources / "test_ours.py").write_text("def test_it(): pass")
+    suite = replace(suite, arguments=suite.arguments[:1] + suite.arguments[2:])
+    words = []
+
+    def fetch(each, python):
+        if each is gone:
+            raise subprocess.CalledProcessError(128, ["git", "clone"])
+
+    monkeypatch.setattr(judges, "chosen", lambda names: [gone, suite])
+    monkeypatch.setattr(judges, "suites", lambda: {"gone": gone, suite.name: suite})
+    monkeypatch.setattr(judges, "prepare", fetch)
+    monkeypatch.setattr(judges, "enter_namespace", words.extend)
+    monkeypatch.setattr(sys, "argv", ["judges", "--python", sys.executable, "gone", suite.name])
+    assert judges.main() == 1
+    said = capsys.readouterr()
+    assert "gone is left out" in said.err and "url.MIRROR.insteadOf" in said.err
+    assert "gone was not judged" in said.out and re.search(rf"{suite.name} +\d", said.out)
+    assert "--without=gone" in words  # what judges inside the namespace fails as well
+
+
+def test_git_clones_from_the_mirror_that_its_settings_name(monkeypatch, suite, tmp_path):
+    for name in ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"):
+        monkeypatch.setenv(name, "tests")
+    mirror = tmp_path / "mirror"
+    mirror.mkdir()
+    (mirror / "test_ours.py").write_text("1")
+    for each in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "1"], ["tag", "v1"]):
+        subprocess.run(["git", *each], cwd=mirror, check=True)
+    shutil.rmtree(suite.sources)
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", f"url.{mirror}.insteadOf")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", "https://example.invalid/ours")
+    suites._unpack(replace(suite, repository="https://example.invalid/ours@v1"))
+    assert (suite.sources / "test_ours.py").read_text() == "1"

@@ -4,7 +4,8 @@
 
 CPython's own test modules, on each Python >= 3.11 found; then suites of libraries (suites.toml), on the first of these alone.
 Each runs in a process of its own, in a network namespace that has `lo` alone (Linux, unshare). Prints a table; the
-exit status is 1 when a test that passes stock does not pass patched and is not in exceptions.toml, 2 when nothing could be judged.
+exit status is 1 when a test that passes stock does not pass patched and is not in exceptions.toml, or a suite could not be fetched;
+2 when nothing could be judged.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from pathlib import Path
 from tools.judges import report
 from tools.judges.judging import Verdict, judge, run_module
 from tools.judges.suites import chosen, prepare, run_suite, suites
+from tools.unpack_debian import CannotUnpack
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -131,11 +133,12 @@ def main() -> int:
     parser.add_argument("--as-is", action="store_true", help="these Pythons have roamlet already: build nothing")
     parser.add_argument("--json", metavar="FILE", help="write all outcomes to this file")
     parser.add_argument("--jobs", type=int, default=1, help="how many modules at a time (default: %(default)s)")
+    parser.add_argument("--without", action="append", default=[], help=argparse.SUPPRESS)  # what could not be prepared
     options = parser.parse_args()
     if unknown := {name for name in options.modules if name.partition(".")[0] not in {*MODULES, *suites()}}:
         parser.error(f"not among the modules and suites that are judged: {', '.join(sorted(unknown))}")
 
-    libraries = chosen(options.modules)
+    libraries = [suite for suite in chosen(options.modules) if suite.name not in options.without]
     if options.as_is and (unprepared := [suite.name for suite in libraries if not suite.sources.is_dir()]):
         parser.error(f"{', '.join(unprepared)}: not fetched yet. Leave --as-is out once, with a network")
 
@@ -153,7 +156,13 @@ def main() -> int:
     if not options.as_is and not os.environ.get(INSIDE):  # there is no index to install from inside the namespace
         for suite in libraries:
             print(f"preparing {suite.name}", file=sys.stderr, flush=True)
-            prepare(suite, next(iter(pythons.values())))
+            try:
+                prepare(suite, next(iter(pythons.values())))
+            except (subprocess.CalledProcessError, CannotUnpack) as error:
+                hint = " (git's own url.MIRROR.insteadOf names a mirror)" if suite.repository else ""
+                print(f"make judges: {suite.name} is left out: {error}{hint}", file=sys.stderr, flush=True)
+                options.without.append(suite.name)
+        libraries = [suite for suite in libraries if suite.name not in options.without]
         if modules:
             pythons = {version: prepared(python, version) for version, python in pythons.items()}
     words = [
@@ -164,6 +173,7 @@ def main() -> int:
         "--jobs",
         str(options.jobs),
         *(["--json", options.json] if options.json else []),
+        *(f"--without={name}" for name in options.without),
     ]
     enter_namespace([*words, *(word for python in pythons.values() for word in ("--python", python))])
 
@@ -186,7 +196,9 @@ def main() -> int:
     print(f"\n{report.table(verdicts)}\n{report.details(verdicts)}")
     if options.json:
         Path(options.json).write_text(report.as_json(verdicts), "utf-8")
-    return 1 if any(each.unexpected() for each in verdicts) else 0
+    for name in options.without:
+        print(f"{name} was not judged: it could not be prepared")
+    return 1 if options.without or any(each.unexpected() for each in verdicts) else 0
 
 
 if __name__ == "__main__":

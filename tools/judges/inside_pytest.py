@@ -3,6 +3,7 @@
 python inside_pytest.py PYTEST'S ARGUMENT... TESTS DESCRIPTOR
 """
 
+import gc
 import json
 import os
 import sys
@@ -36,6 +37,11 @@ class Noting:
             for item in items
             if item.nodeid not in self._skip and (self._only is None or item.nodeid in self._only)
         ]
+
+    def pytest_collection_finish(self) -> None:
+        """What was imported and collected stays: a suite that calls gc.collect() for each test would go through all of it."""
+        gc.collect()
+        gc.freeze()
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """A file that cannot be imported is a test that fails."""
