@@ -3,6 +3,7 @@
 import gc
 import threading
 import weakref
+from unittest import mock
 
 import pytest
 
@@ -113,3 +114,24 @@ def test_the_object_is_as_threadings():
     del event
     gc.collect()
     assert alive() is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (sync.Event, "wait"),
+        (sync.Condition, "wait"),
+        (sync.Semaphore, "acquire"),
+        (sync.BoundedSemaphore, "release"),
+        (sync.Queue, "get"),
+        (sync.LifoQueue, "put"),
+        (sync.PriorityQueue, "join"),
+    ],
+)
+def test_a_mock_takes_the_place_of_a_method(kind, name):
+    """As in the standard library, where these classes are written in Python."""
+    original, made = vars(kind).get(name), kind()
+    with mock.patch.object(kind, name, return_value="mocked") as mocked:
+        assert getattr(made, name)() == "mocked"
+    mocked.assert_called_once_with()
+    assert vars(kind).get(name) is original

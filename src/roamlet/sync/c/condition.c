@@ -470,6 +470,7 @@ static int
 Condition_traverse(PyObject *object, visitproc visit, void *arg)
 {
     Condition *self = (Condition *)object;
+    Py_VISIT(Py_TYPE(object));
     Py_VISIT(self->dict);
     Py_VISIT(self->lock);
     for (Slot *slot = self->first; slot != NULL; slot = slot->next) {
@@ -496,7 +497,7 @@ Condition_dealloc(PyObject *object)
         PyObject_ClearWeakRefs(object);
     Condition_clear(object);
     Py_CLEAR(self->lock);
-    Py_TYPE(object)->tp_free(object);
+    object_free(object);
 }
 
 PyDoc_STRVAR(condition_doc, "Condition(lock=None)\n--\n\n"
@@ -543,19 +544,28 @@ static PyGetSetDef Condition_getset[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyTypeObject Condition_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "roamlet.sync.Condition",
-    .tp_doc = condition_doc,
-    .tp_basicsize = sizeof(Condition),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
-    .tp_new = Condition_new,
-    .tp_init = Condition_init,
-    .tp_dealloc = Condition_dealloc,
-    .tp_traverse = Condition_traverse,
-    .tp_clear = Condition_clear,
-    .tp_repr = Condition_repr,
-    .tp_dictoffset = offsetof(Condition, dict),
-    .tp_weaklistoffset = offsetof(Condition, weakrefs),
-    .tp_methods = Condition_methods,
-    .tp_getset = Condition_getset,
+static PyMemberDef Condition_members[] = {
+    OFFSETS(Condition),
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot Condition_slots[] = {
+    {Py_tp_doc, (void *)condition_doc},
+    {Py_tp_new, Condition_new},
+    {Py_tp_init, Condition_init},
+    {Py_tp_dealloc, Condition_dealloc},
+    {Py_tp_traverse, Condition_traverse},
+    {Py_tp_clear, Condition_clear},
+    {Py_tp_repr, Condition_repr},
+    {Py_tp_methods, Condition_methods},
+    {Py_tp_members, Condition_members},
+    {Py_tp_getset, Condition_getset},
+    {0, NULL},
+};
+
+static PyType_Spec Condition_spec = {
+    .name = "roamlet.sync.Condition",
+    .basicsize = sizeof(Condition),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = Condition_slots,
 };

@@ -96,6 +96,7 @@ Event_init(PyObject *Py_UNUSED(object), PyObject *args, PyObject *kwargs)
 static int
 Event_traverse(PyObject *object, visitproc visit, void *arg)
 {
+    Py_VISIT(Py_TYPE(object));
     Py_VISIT(((Event *)object)->dict);
     return queue_visit(&((Event *)object)->queue, visit, arg);
 }
@@ -114,7 +115,7 @@ Event_dealloc(PyObject *object)
     if (((Event *)object)->weakrefs != NULL)
         PyObject_ClearWeakRefs(object);
     Event_clear(object);
-    Py_TYPE(object)->tp_free(object);
+    object_free(object);
 }
 
 PyDoc_STRVAR(event_doc, "Event()\n--\n\n"
@@ -145,19 +146,28 @@ static PyGetSetDef Event_getset[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyTypeObject Event_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "roamlet.sync.Event",
-    .tp_doc = event_doc,
-    .tp_basicsize = sizeof(Event),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
-    .tp_new = PyType_GenericNew,
-    .tp_init = Event_init,
-    .tp_dealloc = Event_dealloc,
-    .tp_traverse = Event_traverse,
-    .tp_clear = Event_clear,
-    .tp_repr = Event_repr,
-    .tp_dictoffset = offsetof(Event, dict),
-    .tp_weaklistoffset = offsetof(Event, weakrefs),
-    .tp_methods = Event_methods,
-    .tp_getset = Event_getset,
+static PyMemberDef Event_members[] = {
+    OFFSETS(Event),
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot Event_slots[] = {
+    {Py_tp_doc, (void *)event_doc},
+    {Py_tp_new, PyType_GenericNew},
+    {Py_tp_init, Event_init},
+    {Py_tp_dealloc, Event_dealloc},
+    {Py_tp_traverse, Event_traverse},
+    {Py_tp_clear, Event_clear},
+    {Py_tp_repr, Event_repr},
+    {Py_tp_methods, Event_methods},
+    {Py_tp_members, Event_members},
+    {Py_tp_getset, Event_getset},
+    {0, NULL},
+};
+
+static PyType_Spec Event_spec = {
+    .name = "roamlet.sync.Event",
+    .basicsize = sizeof(Event),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = Event_slots,
 };

@@ -42,11 +42,35 @@ static struct PyModuleDef native_module = {
     .m_methods = native_methods,
 };
 
+/* Make the heap types. -1 with an exception set. */
+static int
+types_make(void)
+{
+    const struct {
+        PyTypeObject **place;
+        PyType_Spec *spec;
+        PyTypeObject **base;
+    } wanted[] = {
+        {&Condition_Type, &Condition_spec, NULL},
+        {&Semaphore_Type, &Semaphore_spec, NULL},
+        {&BoundedSemaphore_Type, &BoundedSemaphore_spec, &Semaphore_Type},
+        {&Event_Type, &Event_spec, NULL},
+        {&Queue_Type, &Queue_spec, NULL},
+        {&LifoQueue_Type, &LifoQueue_spec, &Queue_Type},
+        {&PriorityQueue_Type, &PriorityQueue_spec, &Queue_Type},
+    };
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        PyObject *base = wanted[i].base != NULL ? (PyObject *)*wanted[i].base : (PyObject *)&PyBaseObject_Type;
+        if ((*wanted[i].place = (PyTypeObject *)PyType_FromSpecWithBases(wanted[i].spec, base)) == NULL)
+            return -1;
+    }
+    layout_of_types();
+    return 0;
+}
+
 PyMODINIT_FUNC
 PyInit__native(void)
 {
-    PyTypeObject *const types[] = {&Lock_Type,  &RLock_Type, &Condition_Type, &Semaphore_Type,     &BoundedSemaphore_Type, &Event_Type,
-                             &Queue_Type, &LifoQueue_Type, &PriorityQueue_Type, &SimpleQueue_Type, NULL};
     PyObject *core, *module;
     if ((api = roamlet_import_api()) == NULL || (core = PyImport_ImportModule("roamlet.core._core")) == NULL)
         return NULL;
@@ -55,8 +79,10 @@ PyInit__native(void)
     Cancelled = TaskletExit != NULL ? PyObject_GetAttrString(core, "Cancelled") : NULL;
     CancelScope = Cancelled != NULL ? PyObject_GetAttrString(core, "CancelScope") : NULL;
     Py_DECREF(core);
-    if (CancelScope == NULL || queues_prepare() < 0 || (module = PyModule_Create(&native_module)) == NULL)
+    if (CancelScope == NULL || queues_prepare() < 0 || types_make() < 0 || (module = PyModule_Create(&native_module)) == NULL)
         return NULL;
+    PyTypeObject *const types[] = {&Lock_Type, &RLock_Type, Condition_Type, Semaphore_Type, BoundedSemaphore_Type, Event_Type,
+                                   Queue_Type, LifoQueue_Type, PriorityQueue_Type, &SimpleQueue_Type, NULL};
     for (PyTypeObject *const *type = types; *type != NULL && module != NULL; type++)
         if (PyModule_AddType(module, *type) < 0)
             Py_CLEAR(module);

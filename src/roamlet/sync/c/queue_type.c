@@ -69,17 +69,17 @@ static PyObject *
 Queue_new(PyTypeObject *type, PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(kwargs))
 {
     Queue *self = (Queue *)type->tp_alloc(type, 0);
-    PyTypeObject *base = PyType_IsSubtype(type, &LifoQueue_Type)       ? &LifoQueue_Type
-                         : PyType_IsSubtype(type, &PriorityQueue_Type) ? &PriorityQueue_Type
-                                                                       : &Queue_Type;
+    PyTypeObject *base = PyType_IsSubtype(type, LifoQueue_Type)       ? LifoQueue_Type
+                         : PyType_IsSubtype(type, PriorityQueue_Type) ? PriorityQueue_Type
+                                                                       : Queue_Type;
     if (self == NULL)
         return NULL;
-    self->order = base == &LifoQueue_Type ? QUEUE_LIFO : base == &PriorityQueue_Type ? QUEUE_PRIORITY : QUEUE_FIFO;
+    self->order = base == LifoQueue_Type ? QUEUE_LIFO : base == PriorityQueue_Type ? QUEUE_PRIORITY : QUEUE_FIFO;
     self->maxsize = PyLong_FromLong(0);
     self->mutex = Lock_Type.tp_alloc(&Lock_Type, 0);
     PyObject **conditions[] = {&self->not_empty, &self->not_full, &self->all_tasks_done};
     for (int i = 0; self->mutex != NULL && i < 3; i++) {
-        *conditions[i] = Condition_Type.tp_alloc(&Condition_Type, 0);
+        *conditions[i] = Condition_Type->tp_alloc(Condition_Type, 0);
         if (*conditions[i] == NULL)
             break;
         condition_stand_on((Condition *)*conditions[i], self->mutex);
@@ -129,6 +129,7 @@ static int
 Queue_traverse(PyObject *object, visitproc visit, void *arg)
 {
     Queue *self = (Queue *)object;
+    Py_VISIT(Py_TYPE(object));
     Py_VISIT(self->items);
     Py_VISIT(self->mutex);
     Py_VISIT(self->not_empty);
@@ -160,7 +161,7 @@ Queue_dealloc(PyObject *object)
     Py_CLEAR(self->not_full);
     Py_CLEAR(self->all_tasks_done);
     Py_CLEAR(self->maxsize);
-    Py_TYPE(object)->tp_free(object);
+    object_free(object);
 }
 
 PyDoc_STRVAR(queue_doc, "Queue(maxsize=0)\n--\n\n"
@@ -219,6 +220,7 @@ static PyMemberDef Queue_members[] = {
     {"all_tasks_done", T_OBJECT_EX, offsetof(Queue, all_tasks_done), READONLY, "The Condition that join() waits for."},
     {"unfinished_tasks", T_PYSSIZET, offsetof(Queue, unfinished), 0, "How many items were put and not reported by task_done()."},
     {"is_shutdown", T_BOOL, offsetof(Queue, is_shutdown), 0, "Whether shutdown() was called."},
+    OFFSETS(Queue),
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -228,35 +230,54 @@ static PyGetSetDef Queue_getset[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyTypeObject Queue_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "roamlet.sync.Queue",
-    .tp_doc = queue_doc,
-    .tp_basicsize = sizeof(Queue),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
-    .tp_new = Queue_new,
-    .tp_init = Queue_init,
-    .tp_dealloc = Queue_dealloc,
-    .tp_traverse = Queue_traverse,
-    .tp_clear = Queue_clear,
-    .tp_dictoffset = offsetof(Queue, dict),
-    .tp_weaklistoffset = offsetof(Queue, weakrefs),
-    .tp_methods = Queue_methods,
-    .tp_members = Queue_members,
-    .tp_getset = Queue_getset,
+static PyType_Slot Queue_slots[] = {
+    {Py_tp_doc, (void *)queue_doc},
+    {Py_tp_new, Queue_new},
+    {Py_tp_init, Queue_init},
+    {Py_tp_dealloc, Queue_dealloc},
+    {Py_tp_traverse, Queue_traverse},
+    {Py_tp_clear, Queue_clear},
+    {Py_tp_methods, Queue_methods},
+    {Py_tp_members, Queue_members},
+    {Py_tp_getset, Queue_getset},
+    {0, NULL},
 };
 
-static PyTypeObject LifoQueue_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "roamlet.sync.LifoQueue",
-    .tp_doc = lifo_queue_doc,
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-    .tp_base = &Queue_Type,
+static PyType_Spec Queue_spec = {
+    .name = "roamlet.sync.Queue",
+    .basicsize = sizeof(Queue),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = Queue_slots,
 };
 
-static PyTypeObject PriorityQueue_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "roamlet.sync.PriorityQueue",
-    .tp_doc = priority_queue_doc,
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-    .tp_base = &Queue_Type,
+static PyType_Slot LifoQueue_slots[] = {
+    {Py_tp_doc, (void *)lifo_queue_doc},
+    {Py_tp_dealloc, Queue_dealloc},
+    {Py_tp_traverse, Queue_traverse},
+    {Py_tp_clear, Queue_clear},
+    {0, NULL},
+};
+
+static PyType_Spec LifoQueue_spec = {
+    .name = "roamlet.sync.LifoQueue",
+    .basicsize = sizeof(Queue),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = LifoQueue_slots,
+};
+
+static PyType_Slot PriorityQueue_slots[] = {
+    {Py_tp_doc, (void *)priority_queue_doc},
+    {Py_tp_dealloc, Queue_dealloc},
+    {Py_tp_traverse, Queue_traverse},
+    {Py_tp_clear, Queue_clear},
+    {0, NULL},
+};
+
+static PyType_Spec PriorityQueue_spec = {
+    .name = "roamlet.sync.PriorityQueue",
+    .basicsize = sizeof(Queue),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = PriorityQueue_slots,
 };
 
 /* Look up what of the standard library the queues stand on. -1 with an exception set. */

@@ -106,7 +106,7 @@ Semaphore_repr(PyObject *object)
 {
     Semaphore *self = (Semaphore *)object;
     PyObject *name = class_name(object), *text = NULL;
-    if (name != NULL && PyObject_TypeCheck(object, &BoundedSemaphore_Type))
+    if (name != NULL && PyObject_TypeCheck(object, BoundedSemaphore_Type))
         text = PyUnicode_FromFormat("<%U at %p: value=%zd/%zd>", name, object, self->value, self->limit);
     else if (name != NULL)
         text = PyUnicode_FromFormat("<%U at %p: value=%zd>", name, object, self->value);
@@ -120,7 +120,7 @@ Semaphore_new(PyTypeObject *type, PyObject *Py_UNUSED(args), PyObject *Py_UNUSED
     Semaphore *self = (Semaphore *)type->tp_alloc(type, 0);
     if (self != NULL) { /* as if __init__ had been called without arguments, for a subclass that forgets it */
         self->value = 1;
-        self->limit = PyType_IsSubtype(type, &BoundedSemaphore_Type) ? 1 : PY_SSIZE_T_MAX;
+        self->limit = PyType_IsSubtype(type, BoundedSemaphore_Type) ? 1 : PY_SSIZE_T_MAX;
     }
     return (PyObject *)self;
 }
@@ -138,7 +138,7 @@ Semaphore_init(PyObject *object, PyObject *args, PyObject *kwargs)
         return -1;
     }
     self->value = value;
-    if (PyObject_TypeCheck(object, &BoundedSemaphore_Type))
+    if (PyObject_TypeCheck(object, BoundedSemaphore_Type))
         self->limit = value;
     for (Py_ssize_t i = 0; i < value && self->queue.head != NULL; i++) /* __init__ called again while tasklets wait */
         api->wake_one(&self->queue);
@@ -148,6 +148,7 @@ Semaphore_init(PyObject *object, PyObject *args, PyObject *kwargs)
 static int
 Semaphore_traverse(PyObject *object, visitproc visit, void *arg)
 {
+    Py_VISIT(Py_TYPE(object));
     Py_VISIT(((Semaphore *)object)->dict);
     return queue_visit(&((Semaphore *)object)->queue, visit, arg);
 }
@@ -166,7 +167,7 @@ Semaphore_dealloc(PyObject *object)
     if (((Semaphore *)object)->weakrefs != NULL)
         PyObject_ClearWeakRefs(object);
     Semaphore_clear(object);
-    Py_TYPE(object)->tp_free(object);
+    object_free(object);
 }
 
 PyDoc_STRVAR(semaphore_doc, "Semaphore(value=1)\n--\n\n"
@@ -200,27 +201,44 @@ static PyGetSetDef BoundedSemaphore_getset[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyTypeObject Semaphore_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "roamlet.sync.Semaphore",
-    .tp_doc = semaphore_doc,
-    .tp_basicsize = sizeof(Semaphore),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
-    .tp_new = Semaphore_new,
-    .tp_init = Semaphore_init,
-    .tp_dealloc = Semaphore_dealloc,
-    .tp_traverse = Semaphore_traverse,
-    .tp_clear = Semaphore_clear,
-    .tp_repr = Semaphore_repr,
-    .tp_dictoffset = offsetof(Semaphore, dict),
-    .tp_weaklistoffset = offsetof(Semaphore, weakrefs),
-    .tp_methods = Semaphore_methods,
-    .tp_getset = Semaphore_getset,
+static PyMemberDef Semaphore_members[] = {
+    OFFSETS(Semaphore),
+    {NULL, 0, 0, 0, NULL},
 };
 
-static PyTypeObject BoundedSemaphore_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "roamlet.sync.BoundedSemaphore",
-    .tp_doc = bounded_semaphore_doc,
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-    .tp_base = &Semaphore_Type,
-    .tp_getset = BoundedSemaphore_getset,
+static PyType_Slot Semaphore_slots[] = {
+    {Py_tp_doc, (void *)semaphore_doc},
+    {Py_tp_new, Semaphore_new},
+    {Py_tp_init, Semaphore_init},
+    {Py_tp_dealloc, Semaphore_dealloc},
+    {Py_tp_traverse, Semaphore_traverse},
+    {Py_tp_clear, Semaphore_clear},
+    {Py_tp_repr, Semaphore_repr},
+    {Py_tp_methods, Semaphore_methods},
+    {Py_tp_members, Semaphore_members},
+    {Py_tp_getset, Semaphore_getset},
+    {0, NULL},
+};
+
+static PyType_Spec Semaphore_spec = {
+    .name = "roamlet.sync.Semaphore",
+    .basicsize = sizeof(Semaphore),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = Semaphore_slots,
+};
+
+static PyType_Slot BoundedSemaphore_slots[] = {
+    {Py_tp_doc, (void *)bounded_semaphore_doc},
+    {Py_tp_dealloc, Semaphore_dealloc},
+    {Py_tp_traverse, Semaphore_traverse},
+    {Py_tp_clear, Semaphore_clear},
+    {Py_tp_getset, BoundedSemaphore_getset},
+    {0, NULL},
+};
+
+static PyType_Spec BoundedSemaphore_spec = {
+    .name = "roamlet.sync.BoundedSemaphore",
+    .basicsize = sizeof(Semaphore),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = BoundedSemaphore_slots,
 };

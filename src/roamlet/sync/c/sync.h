@@ -221,8 +221,23 @@ typedef struct {
     PyObject *weakrefs;
 } SimpleQueue;
 
-static PyTypeObject Lock_Type, RLock_Type, Condition_Type, Semaphore_Type, BoundedSemaphore_Type, Event_Type, SimpleQueue_Type;
-static PyTypeObject Queue_Type, LifoQueue_Type, PriorityQueue_Type;
+static PyTypeObject Lock_Type, RLock_Type, SimpleQueue_Type;
+/* Written in Python in the standard library, so that tests put mocks in the places of their methods: heap types, whose attributes can be set. */
+static PyTypeObject *Condition_Type, *Semaphore_Type, *BoundedSemaphore_Type, *Event_Type, *Queue_Type, *LifoQueue_Type, *PriorityQueue_Type;
+
+/* Where a heap type has its objects' dictionary and weak references. */
+#define OFFSETS(type)                                                                                                     \
+    {"__dictoffset__", T_PYSSIZET, offsetof(type, dict), READONLY, NULL},                                                 \
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(type, weakrefs), READONLY, NULL}
+
+/* The last step of a heap type's dealloc: each object has a reference to its type. */
+static inline void
+object_free(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
 
 /* Show the collector the waiting tasklets. */
 static int
