@@ -438,6 +438,8 @@ BARS = (
     Bar("wsgi", "Flask that waits, 100 connections, roamlet / gevent", 1.1, RATIO, wsgi("waiting_100"), at_least=True),
     Bar("aio", "an echo, 1 connection, roamlet.aio / asyncio", 1.1, RATIO, loops("echo_1")),
     Bar("aio", "an echo, 100 connections, roamlet.aio / asyncio", 1.1, RATIO, loops("echo_100")),
+    Bar("aio", "a request by aiohttp, roamlet.aio / asyncio", 1.1, RATIO, loops("aiohttp")),
+    Bar("aio", "a query by asyncpg, roamlet.aio / asyncio", 1.1, RATIO, loops("asyncpg")),
     *(
         Bar("aio", f"{title}, / create_task and await", 1.7, RATIO, loops(name))
         for name, title in (

@@ -345,8 +345,10 @@ def aio_table(taken: dict[str, Any]) -> Table:
         "Event loops in tasklets: us of CPU for each, beside asyncio's loop in the same run",
         ["", "roamlet.aio", "asyncio", "compared with", "roamlet / asyncio", "turns"],
     )
-    for name, (title, _, (_, peer), _) in AIO_FIGURES.items():
-        one, peer_title = taken[name], "the same" if peer == "echo" else "a task made and awaited"
+    for name, (title, (_, mine), (_, peer), _) in AIO_FIGURES.items():
+        if name not in taken:
+            continue
+        one, peer_title = taken[name], "the same" if peer == mine else "a task made and awaited"
         spread = f"{min(one['turns']):.2f} to {max(one['turns']):.2f}"
         cells = [
             number(one["roamlet_us"], 1),

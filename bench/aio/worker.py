@@ -1,7 +1,8 @@
 """The process that measures one side: `python -m bench.aio.worker asyncio|roamlet`, asked through bench.workers.
 
 An echo: clients in a process of their own, as many connections as are asked for, each with one message of 100 bytes under
-way. What is measured is the CPU time of this process, which serves them by asyncio's streams.
+way; this process serves them by asyncio's streams. aiohttp and asyncpg are clients here. What is measured is the CPU time of this
+process.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from roamlet import aio, schedule, spawn
 from ..workers import serve
 
 SIZE = 100
+known: dict[str, Any] = {}  # of the servers: "plain", the port of the one for HTTP, and the folder of "postgresql"
 Runner = Callable[[Coroutine[Any, Any, float]], float]
 
 
@@ -54,6 +56,33 @@ async def each(count: int, at_once: int, one: Callable[[], Awaitable[None]]) -> 
     return time.process_time() - begun
 
 
+async def requests(count: int, at_once: int) -> float:
+    """A request by aiohttp, over connections that are kept."""
+    import aiohttp  # of these figures alone
+
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=at_once)) as session:
+
+        async def one() -> None:
+            async with session.get(f"http://127.0.0.1:{known['plain']}/0") as response:
+                assert await response.json() is not None
+
+        return await each(count, at_once, one)
+
+
+async def queries(count: int, at_once: int) -> float:
+    """A query by asyncpg, each on a connection of a pool."""
+    import asyncpg  # of this figure alone
+
+    async with asyncpg.create_pool(
+        host=known["postgresql"], user="postgres", min_size=at_once, max_size=at_once
+    ) as pool:
+
+        async def one() -> None:
+            assert await pool.fetchval("SELECT 1") == 1
+
+        return await each(count, at_once, one)
+
+
 async def tasks(count: int, at_once: int) -> float:
     """A task made and awaited."""
     loop = asyncio.get_running_loop()
@@ -89,10 +118,10 @@ def main(side: str) -> None:
         """Seconds of this process's CPU time for `count` of them, `at_once` under way at any time."""
         if kind == "await_":
             return awaits(count, at_once)
-        way = {"echo": echo, "task": tasks, "wrap": wraps}[kind]
-        return run(way(count, at_once))
+        ways = {"echo": echo, "aiohttp": requests, "asyncpg": queries, "task": tasks, "wrap": wraps}
+        return run(ways[kind](count, at_once))
 
-    serve({"cpu": cpu})
+    serve({"cpu": cpu, "servers": known.update})
 
 
 if __name__ == "__main__":
