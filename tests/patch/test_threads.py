@@ -444,6 +444,46 @@ def test_thousands_of_threads(ran):
     )
 
 
+def test_a_server_that_is_flooded_with_half_open_connections_answers_the_others(ran):
+    """300 clients say nothing, or half a request: each thread waits for its own alone, and ends with the server's time-out."""
+    assert (
+        ran("""\
+        import http.server, socket, urllib.request
+        class Handler(http.server.BaseHTTPRequestHandler):
+            timeout = 0.3
+            def do_GET(self):
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(b"answered")
+            def log_message(self, *words):
+                pass
+        class Server(http.server.ThreadingHTTPServer):
+            request_queue_size = 500
+        with Server(("127.0.0.1", 0), Handler) as server:
+            serving = threading.Thread(target=server.serve_forever)
+            serving.start()
+            flood = [socket.create_connection(server.server_address) for _ in range(300)]
+            for each in flood[::2]:
+                each.sendall(b"GET / HTTP/1.1\\r\\nHost: 127")
+            def handlers():
+                return sum("process_request" in each.name for each in threading.enumerate())
+            while handlers() < 300:
+                time.sleep(0.001)
+            address = "http://127.0.0.1:%d/" % server.server_port
+            print(urllib.request.urlopen(address).read().decode(), handlers() >= 300)
+            print({each.recv(100) for each in flood})
+            while handlers():
+                time.sleep(0.001)
+            print(urllib.request.urlopen(address).read().decode())
+            for each in flood:
+                each.close()
+            server.shutdown()
+            serving.join()
+        """)
+        == "answered True\n{b''}\nanswered\n"
+    )
+
+
 def test_uninstall_while_threads_run_lets_them_end(ran):
     assert (
         ran("""\
