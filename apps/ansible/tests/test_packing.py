@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from apps.ansible.tests import packing_ahead
+from roamlet_ansible.cores.packed import AHEAD, OF_RUN, withdraw
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -78,6 +79,24 @@ def test_nothing_is_packed_where_module_utils_may_come(tmp_path):
 def test_what_no_task_has_used_is_taken_back_where_module_utils_have_come(tmp_path, when, left):
     (tmp_path / "module_utils").mkdir()
     assert packed(tmp_path, TASKS, when) == (1, left)
+
+
+def test_module_utils_are_found_below_a_folder_with_a_colon(tmp_path):
+    folder = tmp_path / "a:b"
+    (folder / "module_utils").mkdir(parents=True)
+    (folder / "module_utils" / "mine.py").write_text("")
+    assert packed(folder, TASKS) == (0, [])
+
+
+def test_a_process_that_has_the_number_of_one_that_packed_is_left_alone(tmp_path):
+    with subprocess.Popen(["sleep", "60"]) as other:
+        (tmp_path / AHEAD).write_text(f"{other.pid} 1 ansible.modules.ping\n")
+        (tmp_path / OF_RUN).mkdir()
+        (tmp_path / OF_RUN / "ansible.modules.ping-ZIP_DEFLATED").write_text("")
+        withdraw(str(tmp_path))
+        assert other.poll() is None
+        other.kill()
+    assert list((tmp_path / OF_RUN).iterdir()) == []
 
 
 def test_what_core_says_while_it_packs_is_left_to_workers(tmp_path, monkeypatch):

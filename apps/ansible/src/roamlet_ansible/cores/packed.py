@@ -32,6 +32,7 @@ OF_RUN = "ansiballz_cache"  # core's own folder, in that of the run
 NOTE = "roamlet.packed"  # beside it: what was put there and has not been used yet
 AHEAD = "roamlet.ahead"  # beside it: who packs for later tasks, and the names of those modules, a line each
 USED = "roamlet.used"  # those of AHEAD that a task has had, a line each
+ENDED = "ended"
 PATIENCE = 2.0  # seconds that a killed process may take to end
 
 
@@ -119,7 +120,7 @@ def others() -> bool:
     except ImportError:
         return True
     own = os.path.join(installed.root() or "", "module_utils")
-    for path in module_utils_loader.print_paths().split(os.pathsep):
+    for path in module_utils_loader._get_paths(subdirs=False):  # as core does it; a path may have a colon
         with suppress(OSError):
             if path and path != own and os.listdir(path) and not os.path.samefile(path, own):
                 return True
@@ -128,8 +129,9 @@ def others() -> bool:
 
 def ahead(run: str, fqn: str) -> None:
     """Say that this process is about to pack the module `fqn`, which no task has asked for yet. Raises OSError."""
+    process = os.getpid()
     with open(os.path.join(run, AHEAD), "a", encoding="utf-8") as file:
-        file.write(f"{os.getpid()} {fqn}\n")
+        file.write(f"{process} {_begun(process)} {fqn}\n")
 
 
 def withdraw(run: str) -> None:
@@ -147,18 +149,19 @@ def withdraw(run: str) -> None:
 
 
 def _withdraw_ahead(run: str) -> None:
-    begun = _lines(run, AHEAD)
-    if not begun:
+    if not (lines := _lines(run, AHEAD)):
         return
-    processes = {int(line.split(" ")[0]) for line in begun} - {os.getpid()}
-    for process in processes:  # their numbers are not used again: the controller has not waited for them
-        with suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
+    # Another process may have the number of one that has ended.
+    processes = {(int(process), begun) for process, begun, _ in map(str.split, lines) if begun != ENDED}
+    for process, begun in processes:
+        if _begun(process) == begun:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
     until = time.monotonic() + PATIENCE
-    while any(map(_runs, processes)) and time.monotonic() < until:
+    while any(_begun(process) == begun for process, begun in processes) and time.monotonic() < until:
         time.sleep(0.001)
     used = set(_lines(run, USED))
-    for fqn in {line.partition(" ")[2] for line in _lines(run, AHEAD)} - used:
+    for fqn in {line.split()[2] for line in _lines(run, AHEAD)} - used:
         for name in os.listdir(os.path.join(run, OF_RUN)):
             if name.startswith(fqn + "-") and not name.endswith(".lock"):
                 with suppress(FileNotFoundError):
@@ -166,12 +169,14 @@ def _withdraw_ahead(run: str) -> None:
     os.unlink(os.path.join(run, AHEAD))
 
 
-def _runs(process: int) -> bool:
+def _begun(process: int) -> str:
+    """When a process has begun, in ticks since the system has; ENDED when it runs no more, or that cannot be known."""
     try:
         with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()[0] not in ("Z", "X")
+            found = file.read().rpartition(")")[2].split()
     except OSError:
-        return False
+        return ENDED
+    return ENDED if found[0] in ("Z", "X") else found[19]
 
 
 def _lines(run: str, name: str) -> list[str]:
@@ -199,7 +204,7 @@ class Keeper:
         `zip_data` is what has come of it in a task, and `files` what is in that.
         """
         with suppress(OSError, ValueError):
-            if any(line.partition(" ")[2] == fqn for line in _lines(self._run, AHEAD)):
+            if any(line.split()[2] == fqn for line in _lines(self._run, AHEAD)):
                 with open(os.path.join(self._run, USED), "a", encoding="utf-8") as file:
                     file.write(fqn + "\n")
             note = _note(self._run)
