@@ -1,5 +1,6 @@
 """Chains: calls that run in order on the target, without waiting here for each other's answers, and what the first error does."""
 
+import sys
 import threading
 
 import pytest
@@ -7,7 +8,9 @@ import roamlet_chains_sent as sent
 import roamlet_sent
 
 import roamlet
-from roamlet import remote
+from roamlet import io, remote
+from roamlet.core.os_threads import allocate_lock, get_ident
+from roamlet.io import _originals
 from roamlet.sync._outcome import TaskletKilled
 from roamlet.testing.links import holds
 from tests.remote import interpreters
@@ -55,6 +58,25 @@ def test_calls_run_in_order_though_the_first_one_waits(everywhere, gate):
         assert [call.join() for call in calls] == list(range(20))
     assert everywhere.call(sent.noted) == list(range(21))
     assert everywhere.call(sent.remembered) == (0, 0)
+
+
+def test_a_reset_waits_for_what_a_thread_of_roamlets_sends(context):
+    """Which is no deadlock, although no other thread of the program's is there."""
+    chain, held = context.chain(), allocate_lock()
+
+    def send():
+        with chain._order:
+            held.release()
+            while sys._current_frames()[main].f_code is not type(chain).reset.__code__:
+                _originals.sleep(0.001)
+
+    main = get_ident()
+    held.acquire()
+    sender = io.start_thread(send, "roamlet-sends")
+    held.acquire()
+    chain.reset()
+    sender.join()
+    assert not chain.broken
 
 
 def test_behind_an_error_nothing_runs_and_each_is_told_of_it(everywhere):

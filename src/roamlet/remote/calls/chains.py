@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from roamlet.core import Waiter
 from roamlet.core.os_threads import allocate_lock
-from roamlet.remote.base.deadlines import deadline_of, limit
+from roamlet.remote.base.deadlines import EVER, deadline_of, limit
 from roamlet.remote.calls.engine import Calls
 from roamlet.remote.calls.request import Request
 from roamlet.remote.calls.spawn import RemoteCall
@@ -163,7 +163,8 @@ class Chain:
 
         What ran out of its time, or was killed, and continues on the target all the same is not waited for. Blocks this tasklet.
         """
-        with self._order:
+        self._order.acquire(timeout=EVER)  # a thread of roamlet's may have it: that is no deadlock
+        try:
             self._wait_until_idle(None)
             self._send_over()
             with self._lock:
@@ -171,6 +172,8 @@ class Chain:
                 self._broken_at = NOWHERE
                 self._told = True
             self._number = next(_numbers) & 0xFFFFFFFF
+        finally:
+            self._order.release()
 
     def __enter__(self) -> "Chain":
         return self

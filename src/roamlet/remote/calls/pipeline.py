@@ -7,9 +7,10 @@ import contextlib
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from roamlet.core import Waiter
+from roamlet.core.os_threads import RLock
 from roamlet.remote import modules
 from roamlet.remote.base.deadlines import EVER
 from roamlet.remote.calls.engine import Calls
@@ -34,7 +35,7 @@ class Budget:
     def __init__(self) -> None:
         self.limit = START
         self.used = 0
-        self._change = Condition()
+        self._change = cast(Any, Condition(RLock()))  # of the system: a thread of roamlet's may have it
         self._short = False
 
     def take(self, count: int, *, wait: bool) -> bool:
