@@ -49,6 +49,7 @@ def test_each_host_says_its_connection_python_account_and_times(inventory, playi
     path = inventory(
         warm={"ansible_connection": "roamlet.remote.ssh"},
         stock={"ansible_connection": "ssh"},
+        copied={"ansible_connection": "roamlet.remote.ssh", "ansible_pipelining": False},
         other_ssh={"ansible_connection": "roamlet.remote.ssh", "ansible_ssh_executable": str(other)},
     )
     assert doctor("-i", path, "--json") == 1
@@ -59,6 +60,8 @@ def test_each_host_says_its_connection_python_account_and_times(inventory, playi
     assert found["warm"]["modules"]["interpreter"] == sys.executable
     assert 0 < found["warm"]["context"]["round_trip"] < found["warm"]["context"]["opened_in"]
     assert found["stock"] == {"host": "stock", "connection": "ansible.builtin.ssh", "roamlet": False}
+    assert found["copied"]["modules"]["way"] == "command"
+    assert "pipelining is off" in found["copied"]["modules"]["why"]
     assert found["other_ssh"].get("error") is None
     assert found["other_ssh"]["modules"]["way"] == "core"
     assert "ssh_executable" in found["other_ssh"]["modules"]["why"]

@@ -62,7 +62,7 @@ class RoamletConnection(Stacked):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._task = str(kwargs.get("task_uuid", ""))
-        self.went: dict[str, str] = {}  # the way that the last module or command took, for `roamlet ansible doctor`
+        self.went: dict[str, str] = {}  # the way that the last module took, for `roamlet ansible doctor`
 
     def target(self) -> Target | None:
         """What the broker is to open, as hosts.py reads it; None where roamlet cannot: core's own plugin is used then."""
@@ -424,12 +424,14 @@ class RoamletConnection(Stacked):
 
     def _note(self, way: str, *, why: str = "", module: str = "", interpreter: str = "") -> None:
         """Remember the way that a module or a command takes, and write it to the log of the run if there is one."""
-        self.went = {"way": way, "why": why, "module": module, "interpreter": interpreter}
+        went = {"way": way, "why": why, "module": module, "interpreter": interpreter}
+        if why or way != "command" or not self.went:  # not for the work around a module
+            self.went = went
         if log := os.environ.get(LOG):
             # Inside: a run that keeps no log does without it.
             from .recording import write
 
-            write(log, task=self._task, host=self._named(), **self.went)
+            write(log, task=self._task, host=self._named(), **went)
 
     def _named(self) -> str:
         """The host by its name in the inventory, as the log of the run has it."""
