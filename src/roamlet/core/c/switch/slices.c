@@ -377,6 +377,9 @@ switch_free(Tasklet *tasklet)
     free(tasklet->sw.stack.buffer);
     tasklet->sw.stack.buffer = NULL;
     tasklet->sw.stack.capacity = 0;
-    if (unlikely(tasklet->sw.home != NULL && tasklet->sw.home->resident == tasklet)) /* main, or its frames are lost */
+    if (unlikely(tasklet->sw.home != NULL && tasklet->sw.home->resident == tasklet)) { /* main, or its frames are lost */
+        if (tasklet->sw.home->low != NULL)
+            sanitizer_forget(tasklet->sw.stack.sp, tasklet->sw.stack.base);
         tasklet->sw.home->resident = NULL;
+    }
 }

@@ -193,6 +193,8 @@ stacks_trim(SwitchThread *thread)
             used |= region->stacks[slot].members > 0;
         if (!used) {
             *place = region->next;
+            /* What is mapped there next, with other frames at its top, would find the marks of these. */
+            sanitizer_forget(region->memory, region->memory + region->count * thread->stride);
             munmap(region->memory, region->count * thread->stride);
             thread->stacks -= region->fresh;
             stacks_made -= region->fresh;
