@@ -413,8 +413,13 @@ if hasattr(sys, "monitoring"):  # new in 3.12
             monitoring.free_tool_id(taken.pop())
             endless()
 
+        def ends() -> None:
+            while not reported:  # a slice may be over before all are taken
+                roamlet.schedule()
+            busy.kill()
+
         busy = roamlet.tasklet(takes)()
-        in_slices(lambda: busy.alive and busy.kill())
+        in_slices(ends)
         while taken:
             monitoring.free_tool_id(taken.pop())
         assert len(reported) == 1 and "all six tool ids" in reported[0]

@@ -9,6 +9,7 @@ import pytest
 from roamlet import io
 from roamlet.io import workers
 from roamlet.io._workers.pool import pool
+from tests.core.conftest import several_stacks  # noqa: F401 - a fixture
 from tests.io._sockets import LOCALHOST
 from tests.io._workers import wait_until
 

@@ -8,6 +8,7 @@ import pytest
 import roamlet
 from roamlet import core
 from roamlet.snapshot import _native
+from tests.core.conftest import several_stacks  # noqa: F401 - a fixture
 
 KNOWN = _native.known and core.backend != "greenlet"
 

@@ -1,3 +1,3 @@
-"""What the tests of sync share: the clock that moves only when no tasklet can run."""
+"""What the tests of sync share: the clock that moves only when no tasklet can run, and several stacks."""
 
-from tests.core.conftest import clock  # noqa: F401 - a fixture
+from tests.core.conftest import clock, several_stacks  # noqa: F401 - fixtures
