@@ -7,6 +7,7 @@ import gc
 import json
 import os
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +80,9 @@ def main(arguments: list[str], tests: dict[str, Any], descriptor: int) -> None:
 
         ticker = Ticker()
     noting = Noting(out, tests, ticker)
-    status = pytest.main(
-        [*arguments, "-q", "-p", "no:cacheprovider", "--continue-on-collection-errors"], plugins=[noting]
-    )
+    # There is a cache, as psycopg's conftest.py looks into it, of this run's own.
+    cache = f"cache_dir={tempfile.gettempdir()}/cache"
+    status = pytest.main([*arguments, "-q", "-o", cache, "--continue-on-collection-errors"], plugins=[noting])
     done = status in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
     # Files that could not be imported interrupt nothing here, and count as tests that fail.
     done = done or status == pytest.ExitCode.INTERRUPTED
