@@ -101,6 +101,7 @@ def pytest_sessionstart() -> None:
     # A thread of C's (of pytest's faulthandler, say) is no reason to hang where a test expects a Deadlock; nor in our children.
     os.environ["ROAMLET_DEADLOCK"] = "raise"
     set_deadlock_mode("raise")
+    os.environ["ROAMLET_CACHE"] = ""  # nothing of the tests stays in anybody's home
     mark_service_signal(
         signal.SIGALRM
     )  # pytest-timeout's handler ends a test that hangs; it wakes nobody in a deadlock

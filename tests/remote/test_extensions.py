@@ -5,6 +5,7 @@ import importlib
 import logging
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,12 +15,14 @@ from typing import Any
 
 import pytest
 
+import roamlet
 from roamlet import core, remote
 from roamlet.remote import modules
 from tests.remote import interpreters
-from tests.remote.inside import calls_of
+from tests.remote.inside import calls_of, link_of
 from tests.remote.modules.conftest import Make, make  # noqa: F401
 from tests.remote.native_modules import SUFFIX, compile_shared, multi, single
+from tests.remote.stopping import stop
 
 for large in (
     "numpy",
@@ -41,9 +44,11 @@ USES = {
         def where():
             return numpy.__file__, numpy._core._multiarray_umath.__file__, numpy.linalg._umath_linalg.__spec__.origin
 
-        def descriptors():
-            return sorted(os.readlink("/proc/self/fd/" + one) for one in os.listdir("/proc/self/fd")
-                          if os.path.islink("/proc/self/fd/" + one))
+        def limits():
+            import fcntl, resource
+            kept = [int(one) for one in os.listdir("/proc/self/fd") if os.path.islink("/proc/self/fd/" + one)
+                    and "memfd:roamlet-" in os.readlink("/proc/self/fd/" + one)]
+            return resource.getrlimit(resource.RLIMIT_NOFILE), kept, {fcntl.fcntl(one, 1034) & 15 for one in kept}
 
         def mapped():
             with open("/proc/self/maps") as file:
@@ -263,8 +268,8 @@ def test_numpy_solves_from_memory(bare: remote.Context, uses: Callable[[str], Mo
     assert bare.stats.round_trips == 0
     assert all(path.startswith("roamlet:") and "numpy" in path for path in bare.call(module.where))
     assert all("memfd" in line for line in bare.call(module.mapped))
-    assert not [one for one in bare.call(module.descriptors) if "memfd" in one]
-    assert len(bare.call(os.listdir, ("/proc/self/fd",))) == len(before)
+    low = [one for one in bare.call(os.listdir, ("/proc/self/fd",)) if int(one) < 100]
+    assert len(low) == len(before)
 
 
 def test_pydantic_validates_from_memory(bare: remote.Context, uses: Callable[[str], ModuleType]) -> None:
@@ -470,3 +475,162 @@ def test_a_read_only_root_without_tmp_is_enough(
     with remote.local(python=str(wrapper)) as context:
         assert set(context.call(writer.tried)) == {30}  # EROFS
         assert context.call(module.solve) == [2.0, 3.0]
+
+
+def test_behind_an_intermediary_each_file_crosses_the_first_link_once(
+    bare: remote.Context, bare_python: str, uses: Callable[[str], ModuleType]
+) -> None:
+    module = uses("uses_numpy")
+    trunk = link_of(bare).sender
+    taken = []
+    for _ in range(3):
+        before = trunk.bytes_down
+        with remote.local(python=bare_python, via=bare) as behind:
+            assert behind.call(module.solve) == [2.0, 3.0]
+        taken.append(trunk.bytes_down - before)
+    assert taken[0] > 5_000_000
+    assert max(taken[1:]) < 30_000
+
+
+def test_a_context_that_does_not_read_is_sent_no_more_of_its_files_than_its_window(
+    bare: remote.Context, bare_python: str, uses: Callable[[str], ModuleType]
+) -> None:
+    module = uses("uses_numpy")
+    with remote.local(python=bare_python, via=bare) as first:
+        first.call(module.solve)  # now the intermediary has them
+        with remote.local(python=bare_python, via=bare) as behind:
+            behind.call(os.getpid)
+            stop(behind.facts.pid)
+            solving = roamlet.spawn(behind.call, (module.solve,))
+            tunnel = link_of(behind).process
+            while not tunnel._needed:
+                roamlet.sleep(0.01)
+                assert first.call(os.getpid) == first.facts.pid
+            assert tunnel._sent - tunnel._arrived <= tunnel._window
+            os.kill(behind.facts.pid, signal.SIGCONT)
+            assert solving.join() == [2.0, 3.0]
+
+
+def test_what_an_intermediary_has_no_room_for_is_sent_again(
+    bare: remote.Context, bare_python: str, uses: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = uses("uses_numpy")
+    with remote.local(python=bare_python, via=bare) as first:
+        first.call(os.getpid)
+        cache = link_of(bare).bundle_cache
+        assert cache is not None
+        monkeypatch.setattr(cache.pieces, "_most", 1 << 20)
+        contexts = [first, remote.local(python=bare_python, via=bare), remote.local(python=bare_python, via=bare)]
+        calls = [roamlet.spawn(one.call, (module.solve,)) for one in contexts]
+        assert [one.join() for one in calls] == [[2.0, 3.0]] * 3
+        assert cache.pieces._size <= 1 << 20
+        assert link_of(bare).sender.bytes_down > 10_000_000
+        for one in contexts[1:]:
+            one.close()
+
+
+def test_the_source_of_a_module_is_looked_at_without_anything_else(make: Make) -> None:  # noqa: F811
+    make({"looked_at.py": "import package_of_many\ndef f():\n    return 1\n", "package_of_many.py": "x = 1\n"})
+    importlib.import_module("looked_at")
+    sent = {"looked_at", "package_of_many"}
+    answer = modules.pull("!looked_at", sent, frozenset(sys.stdlib_module_names))
+    assert answer.modules == ("looked_at",)
+    assert not answer.has_more
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_processes_that_multiprocessing_starts_load_from_the_memory_of_theirs(
+    bare: remote.Context, native: ModuleType, method: str
+) -> None:
+    names = ["native.multi", "native.chained", "native.cyclic", "native.again", "package_in_c"]
+    processes = importlib.import_module("roamlet_native_processes")
+    assert bare.call(processes.load, (names,)) == [42, 47, 105, 103, 44]
+    started = bare.call(processes.pooled, (method, "work", names[::-1]), timeout=60)
+    assert [answer for answer, _ in started] == [44, 103, 105, 47, 42]
+    assert {pid for _, pid in started}.isdisjoint({bare.facts.pid, os.getpid()})
+
+
+GLOBALS = ["__builtins__", "__doc__", "__loader__", "__name__", "__package__", "__spec__", "chained", "plain", "sys"]
+
+
+def test_a_python_that_is_executed_finds_what_came(bare: remote.Context, native: ModuleType, tmp_path: Path) -> None:
+    processes = importlib.import_module("roamlet_native_processes")
+    code = bare.call(processes.executed, (["-BW", "error", "-c", processes.PROGRAM, "a", "-c"],))
+    assert code == f"47 45 ['a', '-c'] __main__ {GLOBALS}\n"
+    script = tmp_path / "script.py"
+    script.write_text(processes.PROGRAM)
+    printed = bare.call(processes.executed, ([str(script), "b"],))
+    assert printed == f"47 45 ['b'] __main__ {sorted([*GLOBALS, '__file__'])}\n"
+    module = bare.call(processes.executed, (["-m", "roamlet_native_processes", "c"],), {"close_fds": False})
+    assert module == "47 __main__\n['c']\n"
+    assert bare.call(processes.executed_twice) == f"47 45 ['inner'] __main__ {GLOBALS}\n"
+    assert bare.call(processes.executed, (["-"],)) == "42\n"
+    error = bare.call(processes.executed, (["-c", "\n\nimport roamlet_absent_there"],))
+    assert 'File "<string>", line 3' in error
+    assert "only what had come there by then" in error
+    assert "roamlet-modules" not in bare.call(native.inherited)
+
+
+def test_what_had_not_come_or_is_closed_there_is_named(bare: remote.Context, native: ModuleType) -> None:
+    processes = importlib.import_module("roamlet_native_processes")
+    assert bare.call(processes.load, (["native.multi"],)) == [42]
+    (problem,) = bare.call(processes.pooled, ("spawn", "problem", ["native.both"]), timeout=60)
+    assert "import it there before" in problem
+    problem = bare.call(processes.closed_there, ("native.multi",), timeout=60)
+    assert "its files had not come or were closed by then" in problem
+
+
+@pytest.mark.parametrize(
+    ("limit", "first"), [("-Sn 256", 256), ("-n 400", 300), ("-Sn 20000", 8192)], ids=["soft", "hard", "ample"]
+)
+def test_files_of_modules_that_are_loaded_take_numbers_that_no_program_needs(
+    bare_python: str, uses: Callable[[str], ModuleType], tmp_path: Path, limit: str, first: int
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nulimit {limit}\nexec {shlex.quote(bare_python)} "$@"\n')
+    python.chmod(0o755)
+    module = uses("uses_numpy")
+    with remote.local(python=str(python)) as context:
+        assert context.call(module.solve) == [2.0, 3.0]
+        limits, kept, sealed = context.call(module.limits)
+        assert limits[0] == int(limit.split()[1])
+        assert len(kept) >= 4
+        assert min(kept) >= first
+        assert sealed == {15}
+
+
+COLD = """
+import sys, threading
+from roamlet import remote
+import pickle, json, decimal, fractions, html.parser
+
+def work():
+    import decimal, fractions, html.parser, roamlet_cold
+    return str(decimal.Decimal(1) + fractions.Fraction(1).numerator) + roamlet_cold.word
+
+results, errors = [], []
+start = threading.Barrier(8)
+
+def one():
+    start.wait()
+    try:
+        with remote.local(sys.argv[1]) as context:
+            results.append(context.call(work))
+    except BaseException as error:
+        errors.append(repr(error))
+
+if __name__ == "__main__":
+    threads = [threading.Thread(target=one) for _ in range(8)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    print(results, errors)
+"""
+
+
+def test_threads_that_open_the_first_contexts_of_a_process_at_once_get_them(bare_python: str, tmp_path: Path) -> None:
+    (tmp_path / "cold.py").write_text(COLD)
+    (tmp_path / "roamlet_cold.py").write_text("word = ' cold'\n")
+    for _ in range(3):
+        words = [sys.executable, str(tmp_path / "cold.py"), bare_python]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+        assert done.stdout.strip() == f"{['2 cold'] * 8} []", done.stderr

@@ -26,6 +26,8 @@ class FakeLink:
     """Takes frames, and dies when it was told to."""
 
     identifier = 7
+    is_near = False
+    trunk = None
 
     def __init__(self) -> None:
         self.sent: list[tuple[int, bytes]] = []
@@ -38,6 +40,9 @@ class FakeLink:
         for _, _, number, kind, body in protocol.FrameReader().feed(data):
             assert kind == protocol.PIECE
             self.sent.append((number, body))
+
+    def send_piece(self, number: int, piece: modules.Piece) -> None:
+        self.send_when_quiet(protocol.frame(self.identifier, 0, number, protocol.PIECE, b"+" + piece.data()))
 
 
 class FakeThread:

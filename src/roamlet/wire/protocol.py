@@ -52,8 +52,8 @@ PART     down  0          str: the name below roamlet.wire of a module, a part o
                           because few contexts need it. It came by MODULES before, and those that it imports by PART before;
                           it is made, and its install(child) called if it has one, in the thread that reads, before the
                           next frame is looked at. It may take kinds of its own
-PIECE    down  a file's   raw: "+" and more of the zlib stream of that shared object, nothing more if it is on its way; or "!"
-                          and why it cannot come (UTF-8)
+PIECE    down  a file's   raw: "+" and more of the zlib or zstd stream of that shared object, nothing more if it is on its way; or
+                          "!" and why it cannot come (UTF-8)
          up    a file's   raw, empty: an import waits for the file, which a bundle has announced
 CHANNEL  both  channel's  raw, see roamlet.wire.channels: what happens to a channel that was given to the context
 
@@ -84,12 +84,14 @@ CREDIT   up    the        raw, >QI: how many bytes of the frames to this context
                context's
 HOLD     down  the        raw: a byte. 0: read on. 1: read nothing more of it (of itself: send no STREAM and LOG). 2: close its
                context's  standard input. 3 and 4: terminate it, kill it
-KEEP     down  a fresh    raw: a bundle to be kept for the contexts behind. With id 0: forget all bundles. An empty piece of it
-               number     (KIND_CUT) may go ahead: it announces the bundle, so that INSERT may refer to what is still to come
-INSERT   down  0          tuple: destination (int), id (int), kind (int) of the frame to be made out of kept bundles and to be
-                          passed on; then the number of the bundle that is its body; or, where it is put together, of the
-                          bundle whose absent names it has, and list of tuple: a bundle (int), its modules from (int) to (int).
-                          One bundle as it is goes on piece by piece while it comes; one that is put together, when all is there
+KEEP     down  a fresh    raw: a bundle to be kept for the contexts behind, or the body of a PIECE. With id 0: list of int, those
+               number     to be forgotten. An empty piece of it (KIND_CUT) may go ahead: it announces the bundle, so that INSERT may
+                          refer to what is still to come
+INSERT   down  0, or      tuple: destination (int), id (int), kind (int) of the frame to be made out of kept bundles and to be
+               its bytes  passed on, with an id counted by CREDIT; then the number of the bundle that is its body; or, where it is
+                          put together, of the bundle whose absent names it has, and list of tuple: a bundle (int), its modules
+                          from (int) to (int). One bundle as it is goes on piece by piece while it comes; one that is put
+                          together, or counted, when all is there
 
 Behind the part roamlet.wire.calls.chains:
 

@@ -36,3 +36,13 @@ def test_processes_find_what_came_and_are_told_at_once_what_did_not(processes: M
 def test_an_executor_of_processes_works(processes: ModuleType) -> None:
     with remote.local() as context:
         assert context.call(processes.executed, ([1, 2, 3],), timeout=60) == [2, 4, 6]
+
+
+@pytest.mark.parametrize("version", METHODS)
+def test_a_python_that_is_executed_finds_what_came(processes: ModuleType, version: str) -> None:
+    with remote.local(python=interpreters.found()[version]) as context:
+        printed = context.call(processes.executed_program, timeout=60)
+    if version == "3.6":  # which has no file in memory to hand over
+        assert "No module named 'roamlet_processes'" in printed
+    else:
+        assert printed == "42 ['a']\n"

@@ -33,3 +33,12 @@ def executed(values):
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context) as executor:
         return list(executor.map(doubled, values))
+
+
+def executed_program():
+    import subprocess
+    import sys
+
+    code = "import roamlet_processes, sys; print(roamlet_processes.doubled(21), sys.argv[1:])"
+    done = subprocess.run([sys.executable, "-c", code, "a"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return done.stdout.decode()

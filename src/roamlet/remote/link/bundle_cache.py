@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from roamlet.remote.link.frames import ROOT
+from roamlet.remote.link.piece_cache import PieceCache
 from roamlet.wire import codec, protocol
 from roamlet.wire.modules import bundle as wire_bundle
 
@@ -59,12 +60,15 @@ class BundleCache:
     """What the intermediary `number` has cached. Not thread-safe: see Trunk.cache_lock.
 
     `packers` are the compressions that it can unpack. Bundles that are packed otherwise it can only pass on whole.
+    `pieces`: what it has cached of shared objects.
     """
 
     def __init__(self, number: int, packers: Collection[str] = ("zlib",)) -> None:
         self.number = number
         self._packers = packers
         self._keys = itertools.count(1)
+        self.pieces = PieceCache(number, self._keys)
+        self._cached: list[int] = []  # keys
         self._bundles: dict[bytes, tuple[int, Picks | None]] = {}  # how to make it; None: as it was cached
         self._modules: dict[bytes, tuple[int, int]] = {}
         self._size = 0
@@ -80,6 +84,7 @@ class BundleCache:
         missing = [index for index, digest in enumerate(digests) if digest not in self._modules]
         whole = len(missing) == len(digests)
         key = next(self._keys)
+        self._cached.append(key)
         if previous is not None:
             deliver = previous.insert(bundle, self.number, key, protocol.KEEP, None if whole else missing)
         else:
@@ -112,7 +117,8 @@ class BundleCache:
         self._bundles.clear()
         self._modules.clear()
         self._size = 0
-        frame: bytes = protocol.frame(self.number, ROOT, 0, protocol.KEEP, b"")
+        keys, self._cached = self._cached, []
+        frame: bytes = protocol.frame(self.number, ROOT, 0, protocol.KEEP, codec.dumps(keys))
         return frame
 
 

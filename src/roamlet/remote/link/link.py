@@ -13,6 +13,7 @@ from roamlet.core import Waiter, schedule
 from roamlet.core.os_threads import allocate_lock
 from roamlet.remote.base.threads import Threads, release
 from roamlet.remote.errors import CannotTravel, RemoteError
+from roamlet.remote.link import piece_cache
 from roamlet.remote.link.bundle_cache import BundleCache
 from roamlet.remote.link.channel_server import ChannelServer
 from roamlet.remote.link.end_reasons import Closed, Died, Forked, held
@@ -24,6 +25,7 @@ from roamlet.remote.link.pipe import Pipe
 from roamlet.remote.link.process import Process
 from roamlet.remote.link.routes import EVENTS, Hop, Trunk, Tunnel
 from roamlet.remote.link.sender import QUEUED, Sender
+from roamlet.remote.modules import Piece
 from roamlet.remote.transports import Transport
 from roamlet.sync import Event
 from roamlet.wire import codec, protocol
@@ -260,10 +262,37 @@ class Link:
             return b""
         return frame
 
+    def send_piece(self, number: int, piece: Piece) -> None:
+        """Send a piece of the shared object `number` once nothing else waits, from the nearest intermediary that has it.
+
+        Blocks this tasklet. Raises ContextClosed or ContextDied when the link has ended, and what piece.data() does.
+        """
+        tunnel, trunk = self.process, self.trunk
+        caching = self._caching_links_before()
+        if not caching or trunk is None or not isinstance(tunnel, Tunnel):
+            body = piece_cache.MARK + piece.data()
+            self.send_when_quiet(protocol.frame(self.identifier, ROOT, number, protocol.PIECE, body))
+            return
+        size = piece_cache.size_of(piece)
+        self.sender.wait_until_quiet()
+        tunnel.wait_for_credit(size)
+
+        def note() -> None:
+            with self.sender.lock:
+                tunnel.use_credit(size)
+
+        sent = trunk.send_piece(self.identifier, number, piece, caching, note)
+        with self.sender.lock:
+            self.sender.bytes_down += sent
+
+    def _caching_links_before(self) -> list[Hop]:
+        """The links on the way to this context whose contexts cache bundles."""
+        path = self.process.path if isinstance(self.process, Tunnel) else []
+        return [link for link in path if link.bundle_cache is not None]
+
     def _caching_links(self) -> list[Hop]:
         """The links on the way to this context, itself included, whose contexts cache bundles."""
-        path = self.process.path if isinstance(self.process, Tunnel) else []
-        return [link for link in (*path, self) if link.bundle_cache is not None]
+        return [*self._caching_links_before(), *([self] if self.bundle_cache is not None else [])]
 
     # ---- flow
 

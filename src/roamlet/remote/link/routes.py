@@ -11,10 +11,12 @@ from typing import Protocol
 
 from roamlet.core import Waiter
 from roamlet.remote.base.deadlines import EVER, limit
+from roamlet.remote.link import piece_cache
 from roamlet.remote.link.bundle_cache import BundleCache, delivery_frames
 from roamlet.remote.link.frames import ROOT
 from roamlet.remote.link.output import Output
 from roamlet.remote.link.pipe import Pipe
+from roamlet.remote.modules import Piece
 from roamlet.remote.terminal.relayed import RelayedTerminal
 from roamlet.remote.terminal.terminal import Terminal
 from roamlet.sync import Event, Lock
@@ -122,6 +124,20 @@ class Trunk:
             self.cache_lock.release()
         return len(frames)
 
+    def send_piece(self, goal: int, number: int, piece: Piece, path: list[Hop], note: Callable[[], None]) -> int:
+        """Send a piece of the file `number` to the context `goal`, as send_bundle does a bundle; `note()` is called right before.
+
+        Raises what piece.data() does; nothing is sent then.
+        """
+        caches = [link.bundle_cache.pieces for link in path if link.bundle_cache is not None]
+        with self.cache_lock:
+            while self.link.is_full:
+                self.link.wait_for_room(None)
+            frames = piece_cache.delivery_frames(caches, goal, number, piece)
+            note()
+            self.link.send_at_once(frames)
+        return len(frames)
+
 
 class Tunnel:
     """The way to a context that another one, `hop`, has started: a Pipe (see link/pipe.py).
@@ -159,7 +175,7 @@ class Tunnel:
         self._judge_at = 0
         self._left = 0  # bytes of a body that has been begun
         self._header = (0, 0, 0, 0, 0)
-        self._credit: Waiter[None] | None = None
+        self._credit: deque[Waiter[None]] = deque()
         trunk.tunnels[number] = self
         hop.tunnels[number] = self
 
@@ -232,9 +248,29 @@ class Tunnel:
                 self._needed = 0
                 return
             else:
-                self._credit = Waiter()
-                self._credit.wait()
+                self._credit_waiter().wait()
         raise OSError(errno.EPIPE, "the tunnel is closed")
+
+    def wait_for_credit(self, size: int) -> None:
+        """Block this tasklet until `size` bytes may be sent beside what `write` sends, or the tunnel is over.
+
+        `size` is WINDOW // 2 at most: what has arrived is told only now and then.
+        """
+        while not self._over and self._sent + size > self._arrived + self._window:
+            waiter = self._credit_waiter()
+            self._needed = self._needed or size
+            if self._over or self._sent + size <= self._arrived + self._window:
+                return  # it came before the waiter was there: on another thread
+            waiter.wait()
+
+    def use_credit(self, size: int) -> None:
+        """Count bytes that the hop writes of its own; not while `write` is called."""
+        self._sent += size
+
+    def _credit_waiter(self) -> Waiter[None]:
+        waiter: Waiter[None] = Waiter()
+        self._credit.append(waiter)
+        return waiter
 
     def close_down(self) -> None:
         self._tell(router.CLOSE)
@@ -349,9 +385,8 @@ class Tunnel:
         self._wake()
 
     def _wake_writer(self) -> None:
-        credit, self._credit = self._credit, None
-        if credit is not None:
-            credit.succeed()
+        for _ in range(len(self._credit)):
+            self._credit.popleft().succeed()
 
     def _wake(self) -> None:
         reader, self._reader = self._reader, None

@@ -74,12 +74,22 @@ class Sender:
         Blocks this tasklet. Raises ContextClosed or ContextDied when the link has ended.
         """
         while True:
-            waiter: Waiter[None] = Waiter()
             with self.lock:
                 if self.end is not None:
                     raise self.end.error(None, sent=False)
                 if not self.queued:
                     self.put(data)
+                    return
+            self.wait_until_quiet()
+
+    def wait_until_quiet(self) -> None:
+        """Block this tasklet until the queue is empty. Raises ContextClosed or ContextDied when the link has ended."""
+        while True:
+            waiter: Waiter[None] = Waiter()
+            with self.lock:
+                if self.end is not None:
+                    raise self.end.error(None, sent=False)
+                if not self.queued:
                     return
                 self._waiting_for_quiet.append(waiter)
             try:

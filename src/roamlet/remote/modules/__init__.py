@@ -14,7 +14,7 @@ from roamlet.remote.modules.functions import FunctionName, code_of, name_of
 from roamlet.remote.modules.main_script import has_guard, name_on_target, script
 from roamlet.remote.modules.native.extensions import why_not
 from roamlet.remote.modules.native.platforms import Platform
-from roamlet.remote.modules.native.shared import SMALL, Extension, SharedFile
+from roamlet.remote.modules.native.shared import SMALL, Extension, Piece, SharedFile, form_for
 from roamlet.remote.modules.policy import Modules, packers_of
 
 __all__ = [
@@ -24,12 +24,14 @@ __all__ = [
     "FunctionName",
     "Missing",
     "Modules",
+    "Piece",
     "Platform",
     "SharedFile",
     "asked_about",
     "code_of",
     "core",
     "decided",
+    "form_for",
     "has_guard",
     "name_of",
     "name_on_target",

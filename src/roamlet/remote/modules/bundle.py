@@ -155,7 +155,7 @@ def pull(
     """The answer to a target that asks for the module `name`: it and what it needs, or that it is absent and why.
 
     "package/path" asks for a data file, "package/path/" for what lies in a folder, "@..." for what
-    roamlet.wire.modules.metadata tells about distributions, "!module" for a module's source as it is now,
+    roamlet.wire.modules.metadata tells about distributions, "!module" for a module's source as it is now and nothing else,
     "roamlet.wire.part" for a part of the payload. Never raises for a name that cannot be served. Otherwise as `plan`;
     the module itself is included even if it was sent. What was `asked` for before lets more go along: files of other
     folders, modules beside it (see companions.py).
@@ -171,8 +171,10 @@ def pull(
     if name.startswith("!"):
         name = name[1:]
         policy = replace(policy, bytecode=False)
-        if name.partition(".")[0] not in has and not policy.refusal(name) and (twin := _twin(name)) is not None:
-            return twin
+        if name.partition(".")[0] not in has and not policy.refusal(name):
+            alone = _twin(name) or _alone(name, policy, platform)
+            if alone is not None:
+                return alone
     sent = {one for one in sent if one != name}
     along = NO_COMPANIONS if name.partition(".")[0] in has else companions(name, asked, sent)
     answer = _bundle_of(name, sent, has, policy, platform, along=along)
@@ -186,6 +188,12 @@ def _twin(name: str) -> Bundle | None:
         return None
     why = f"The extension module was sent, but could not be loaded there{extensions.advice(name.partition('.')[0])}"
     return of_locations((location,))._replace(replaced=(Missing(name, why),))
+
+
+def _alone(name: str, policy: Modules, platform: Platform | None) -> Bundle | None:
+    """One module as it is now, to be looked at or imported again: what it imports is there, or is asked for then."""
+    location = extensions.fitting(sources.find(name), platform)
+    return of_locations((location,), policy.form) if isinstance(location, Location) else None
 
 
 def _data(name: str, found: bytes | None, more: Iterable[tuple[str, bytes]] = ()) -> Bundle:
@@ -222,10 +230,10 @@ def _with_what_they_need(parts: Iterable[str]) -> list[str]:
     return list(needed)
 
 
-def of_locations(modules: tuple[Location, ...]) -> Bundle:
+def of_locations(modules: tuple[Location, ...], form: Form = _PLAIN) -> Bundle:
     """A bundle of just these modules, their extension modules certain to be loaded. Raises CannotTravel when one cannot be read."""
     native = tuple(one.native for one in modules if one.native is not None)
-    return Bundle(tuple(one.name for one in modules), (), (), _body(modules, {}, {}), native, native)
+    return Bundle(tuple(one.name for one in modules), (), (), _body(modules, {}, {}, form=form), native, native)
 
 
 def _bundle_of(

@@ -13,7 +13,7 @@ from roamlet.remote.base.threads import TaskletThread
 from roamlet.remote.errors import RemoteError
 from roamlet.remote.link.frames import ROOT
 from roamlet.remote.link.link import Link
-from roamlet.remote.modules import SMALL, Extension, SharedFile
+from roamlet.remote.modules import SMALL, Extension, SharedFile, form_for
 from roamlet.wire import protocol
 
 MORE = b"+"
@@ -21,9 +21,10 @@ NOTHING = b"!"
 
 
 class SharedObjectSender:
-    """Sends each file once. Thread-safe; no method blocks."""
+    """Sends each file once. Thread-safe; no method blocks. `packer`: how bundles for this target are packed."""
 
-    def __init__(self, link: Link, thread: TaskletThread) -> None:
+    def __init__(self, link: Link, thread: TaskletThread, packer: str = "zlib") -> None:
+        self.packer = packer
         self._link = link
         self._thread = thread
         self._announced: dict[int, tuple[SharedFile, str]] = {}  # with the package that it was announced for
@@ -116,8 +117,11 @@ class SharedObjectSender:
 
     def _send(self, file: SharedFile) -> None:
         try:
-            for piece in file.pieces():
-                self._put(file.number, MORE + piece)
+            is_near = (
+                self._link.is_near and self._link.trunk is None
+            )  # an intermediary keeps it in its memory: in a small form
+            for piece in file.pieces(form_for(self.packer, is_near=is_near)):
+                self._link.send_piece(file.number, piece)
                 schedule()  # another link's modules may be waiting for this thread
         except OSError as error:
             self._put(file.number, NOTHING + f"{error}; was it changed since it was imported?".encode())

@@ -87,7 +87,7 @@ class Shipping:
         self._has = self.policy.counts_on_target(has)
         self._platform = platform
         self._thread = thread
-        self._shared_objects = SharedObjectSender(link, thread)
+        self._shared_objects = SharedObjectSender(link, thread, self.policy.form[1])
         self._sent: set[str] = set()
         self._asked: set[str] = set()  # what was not foreseen
         self._unanswered: set[int] = set()
@@ -105,6 +105,7 @@ class Shipping:
         """Keep to this policy from now on; before the first call. `has` are the top-level names on the target."""
         self.policy = policy
         self._has = policy.counts_on_target(has)
+        self._shared_objects.packer = policy.form[1]
 
     def call(
         self,

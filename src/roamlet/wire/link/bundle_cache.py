@@ -1,9 +1,9 @@
-"""The bundle cache of an intermediary: bundles for the contexts behind this one, passed on while they arrive.
+"""The bundle cache of an intermediary: bundles and pieces of files for the contexts behind this one, passed on while they arrive.
 
 See roamlet.wire.protocol: KEEP and INSERT. Only the thread that reads the link uses this, but for `body_of` and `frames_of`.
 """
 
-from roamlet.wire import protocol
+from roamlet.wire import codec, protocol
 from roamlet.wire.link import link
 from roamlet.wire.modules import bundle
 from roamlet.wire.protocol import HEADER, HEADER_SIZE, KIND_CUT
@@ -12,7 +12,7 @@ _LEVEL = 6  # of a bundle that is put together here
 
 
 class BundleCache(object):
-    """All bundles that this intermediary keeps."""
+    """All bundles and pieces that this intermediary keeps."""
 
     def __init__(self):
         self._bundles = {}  # number -> CachedBundle
@@ -20,12 +20,23 @@ class BundleCache(object):
     def keep(self, identifier, length, last):
         """Return what takes the bytes of a KEEP frame as they come, header included; `last`: the bundle ends with it."""
         if not identifier:
-            self._bundles.clear()
-            return _ignore
+            return self._forgetting(length)
         one = self._bundles.get(identifier)
         if one is None or one.body is not None:
             one = self._bundles[identifier] = CachedBundle()
         return one.sink(length, last)
+
+    def _forgetting(self, length):
+        parts = []
+
+        def take(data):
+            parts.append(data)
+            whole = b"".join(parts)
+            if len(whole) == HEADER_SIZE + length:
+                for key in codec.loads(whole[HEADER_SIZE:]):
+                    self._bundles.pop(key, None)
+
+        return take
 
     def insert(self, said, write, make):
         """Do what the body of INSERT says. Raises KeyError for a bundle that was neither kept nor announced.
@@ -105,10 +116,6 @@ def _cut_into(write, goal, identifier, kind):
             write(piece)
 
     return follower
-
-
-def _ignore(data):
-    pass
 
 
 def body_of(main, picks=None):

@@ -105,7 +105,10 @@ class Router(object):
         if said[0] == self.link.context:
             self._bundles.insert(said, None, self._take_in)
         elif stream is not None:
-            self._bundles.insert(said, stream.pass_on, stream.insert)
+            if identifier:  # counted by what was sent of it, so that it must not be cut on its way
+                self._bundles.insert(said, None, lambda made: stream.insert(made, identifier))
+            else:
+                self._bundles.insert(said, stream.pass_on, stream.insert)
 
     def _take_in(self, made):
         self._child.handle((made[0], 0, made[1], made[2], body_of(*made[3:])))

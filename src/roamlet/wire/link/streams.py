@@ -194,9 +194,10 @@ class Stream(object):
         self._queue.append((data, False))
         self._router.touched.add(self)
 
-    def insert(self, made):
-        """Queue a frame out of kept bundles."""
-        self._queue.append((made, False))
+    def insert(self, made, size=0):
+        """Queue a frame out of kept bundles. `size`: its bytes where it needs credit."""
+        self._waiting += size
+        self._queue.append((made, size > 0))
         self._router.touched.add(self)
 
     def push(self, making=False):
@@ -211,12 +212,12 @@ class Stream(object):
             if making:
                 self._called = False
             while self._queue:
-                data = self._queue[0][0]
+                data, counted = self._queue[0]
                 if type(data) is list:
                     if len(data) > 4 and not making:
                         break
                     self._queue.popleft()
-                    self._queue.extendleft((part, False) for part in reversed(bundle_cache.frames_of(*data)))
+                    self._queue.extendleft((part, counted) for part in reversed(bundle_cache.frames_of(*data)))
                     continue
                 if len(data) < 4096 and len(self._queue) > 1:
                     data = self._gathered()

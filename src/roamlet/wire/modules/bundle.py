@@ -59,14 +59,15 @@ def pack(modules, absent=(), reasons=None, complete=None, level=9, packer="zlib"
         },
         "bundle",
     )
-    stream = _compressor(packer, level)
+    stream = compressor(packer, level)
     parts = [stream.compress(_SIZE.pack(len(head)) + head)]
     parts.extend(stream.compress(source) for _, _, source, _ in modules)
     parts.append(stream.flush())
     return b"".join(parts)
 
 
-def _compressor(packer, level):
+def compressor(packer, level):
+    """Return what compresses a stream: an object with compress(data) and flush(). `packer`: one of PACKERS."""
     # Imported here because a target has neither unless it needs it.
     if packer == "xz":
         import lzma
@@ -82,6 +83,15 @@ def _compressor(packer, level):
 def packer_of(body):
     """Return which of PACKERS has made this body."""
     return {b"\xfd": "xz", b"\x28": "zstd"}.get(body[:1], "zlib")
+
+
+def decompressor(first):
+    """Return what takes a stream apart that begins with these bytes: an object with decompress(data) and eof. zlib or zstd."""
+    if packer_of(first) == "zstd":
+        from compression import zstd
+
+        return zstd.ZstdDecompressor()
+    return zlib.decompressobj()
 
 
 def _unpacked(body):

@@ -1,41 +1,60 @@
-"""Processes that multiprocessing starts over here by spawn or forkserver: they find the modules that came from memory.
+"""Pythons that are started on a target, by multiprocessing or as a program: they find the modules that came from memory.
 
-For 3.6 and later. multiprocessing sends each such process a dict before anything else. One more value in it is unpickled by
-executing what makes an importer there, with all that has come so far. It has no link: the rest is an ImportError at once.
+For 3.6 and later. multiprocessing sends each process that it spawns, or forks from its server, a dict before anything else.
+One more value in it is unpickled by executing what makes an importer there, with all that has come so far. It has no link: the
+rest is an ImportError at once. Extension modules are loaded from the memory of the process that starts it, while that is there.
+
+From 3.8 on, a Python that is executed with `-c`, `-m` or a script unpickles the same from a memfd that it inherits, before it
+does what it was told.
 """
 
+import os
 import sys
 
+from roamlet.wire import codec
 from roamlet.wire.modules import bundle, importer
 
 # In the order of execution; "roamlet.wire/name" in the bundle.
-NAMES = ("protocol", "codec", "modules.bundle", "modules.standin", "modules.importer")
+NAMES = ("protocol", "codec", "modules.bundle", "modules.standin", "modules.importer", "modules.extensions")
 REASON = "this process was started by a context, and only what had come there by then is here: import it there before"
-NATIVE = "extension modules from memory are not in the processes that a context starts"
-
-_START = "\n".join(
-    [
-        "import sys",
-        "for name, source in sources:",
-        "    module = type(sys)(name)",
-        "    if not source:",
-        "        module.__path__ = []",
-        '    module.__file__ = "roamlet:" + name',
-        "    sys.modules[name] = module",
-        '    exec(compile(source, module.__file__, "exec", 0, 1), module.__dict__)',
-        '    if "." in name:',
-        '        setattr(sys.modules[name.rpartition(".")[0]], name.rpartition(".")[2], module)',
-        'made = sys.modules["roamlet.wire.modules.importer"].Importer(None, theirs, 0)',
-        "for name, value in state.items():",
-        "    setattr(made, name, value)",
-        "made.lose(reason)",
-        'roamlet = sys.modules["roamlet.wire.modules.standin"].Module("roamlet")',
-        'roamlet.wire = sys.modules["roamlet.wire"]',
-        'sys.modules["roamlet"] = roamlet',
-        "sys.meta_path.insert(0, made)",
-        "sys.path_hooks.append(made.path_hook)",
-    ]
+NATIVE = (
+    "this process was started by a context, where its files had not come or were closed by then: import it there before"
 )
+
+_LINES = [
+    "for name, source in sources:",
+    "    module = type(sys)(name)",
+    "    if not source:",
+    "        module.__path__ = []",
+    '    module.__file__ = "roamlet:" + name',
+    "    sys.modules[name] = module",
+    '    exec(compile(source, module.__file__, "exec", 0, 1), module.__dict__)',
+    '    if "." in name:',
+    '        setattr(sys.modules[name.rpartition(".")[0]], name.rpartition(".")[2], module)',
+    'made = sys.modules["roamlet.wire.modules.importer"].Importer(None, theirs, 0)',
+    "for name, value in state.items():",
+    "    setattr(made, name, value)",
+    "made.lose(reason)",
+    "if places:",
+    '    made.extensions = sys.modules["roamlet.wire.modules.extensions"].Extensions(None, made)',
+    "    made.extensions.adopt(places, reason)",
+    'roamlet = sys.modules["roamlet.wire.modules.standin"].Module("roamlet")',
+    'roamlet.wire = sys.modules["roamlet.wire"]',
+    'sys.modules["roamlet"] = roamlet',
+    "sys.meta_path.insert(0, made)",
+    "sys.path_hooks.append(made.path_hook)",
+]
+# Once in a process: multiprocessing sends this to those, too, that were executed with it.
+_START = "\n    ".join(["import sys\nif 'roamlet.wire' not in sys.modules:"] + _LINES)
+# What an executed Python does first; then what it was told.
+_PROGRAM = "import os, pickle\nwith os.fdopen(%d, 'rb') as _:\n    pickle.load(_)\ndel os, pickle, _\n"
+_CODE = "exec(compile(%r, '<string>', 'exec', 0, True))"
+_MODULE = "__import__('runpy')._run_module_as_main(%r)"
+_SCRIPT = (
+    "import os, sys\nsys.argv = sys.argv[1:]\nif sys.path[:1] == ['']:\n    sys.path[0] = os.path.dirname(os.path.realpath(%r))\n"
+    "del os, sys\n__import__('runpy').run_path(%r, run_name='__main__')"
+)
+_WITH_VALUE = "WX"  # options of the interpreter that another word may follow
 
 
 class Snapshot(object):
@@ -52,15 +71,18 @@ class Snapshot(object):
             modules = dict(source._modules)
             absent, reasons = set(source._absent), dict(source._reasons)
             theirs = set(source._theirs)
+        places = source.extensions.places() if source.extensions is not None else {}
         for name in [name for name, found in modules.items() if found[0] == bundle.EXTENSION]:
-            del modules[name]
-            absent.add(name)
-            reasons[name] = NATIVE
+            if not all(file[0] in places for file in codec.loads(modules[name][1])[1]):
+                del modules[name]
+                absent.add(name)
+                reasons[name] = NATIVE
         state.update(_modules=modules, _absent=absent, _reasons=reasons)
         state["_eager"] = [name for name in importer.EAGER if name in modules]
         sources = [("roamlet", ""), ("roamlet.wire", ""), ("roamlet.wire.modules", "")]
         sources.extend(("roamlet.wire." + name, source.fetch("roamlet.wire/" + name)) for name in NAMES)
         names = {"sources": sources, "theirs": theirs, "state": state, "reason": REASON}
+        names["places"] = places
         return vars(sys.modules["builtins"])["exec"], (_START, names)  # a keyword on 2.7
 
 
@@ -75,3 +97,58 @@ def install(source):
         return data
 
     spawn.get_preparation_data = get_preparation_data
+
+
+def start(source, fork_exec, args, executables, close_fds, fds_to_keep, *more):
+    """Start a Python as `fork_exec` does, the function of _posixsubprocess, with the modules of the importer `source` in it."""
+    words = [os.fsdecode(word) for word in args]
+    told = _told(words)
+    if told is None or not hasattr(os, "memfd_create"):
+        return fork_exec(args, executables, close_fds, fds_to_keep, *more)
+    # Imported here because not all contexts start programs.
+    import pickle
+
+    options, program, rest = told
+    fd = os.memfd_create("roamlet-modules")
+    try:
+        with os.fdopen(os.dup(fd), "wb") as file:
+            pickle.dump(Snapshot(source), file, 2)
+        os.lseek(fd, 0, 0)
+        words = words[:1] + options + ["-c", _PROGRAM % fd + program] + rest
+        fds = tuple(sorted(set(fds_to_keep) | {fd}))
+        return fork_exec([os.fsencode(word) for word in words], executables, close_fds, fds, *more)
+    finally:
+        os.close(fd)
+
+
+def _told(words):
+    """Return the options of an interpreter, a program that does what it is told, and the words for that; None for no program.
+
+    Also for what multiprocessing tells it, which needs nothing or sends it by itself.
+    """
+    place = 1
+    while place < len(words):
+        word = words[place]
+        if word == "--check-hash-based-pycs":
+            place += 2
+            continue
+        if word[:1] != "-" or word == "-":
+            break
+        for index, letter in enumerate(word[1:], 1):
+            if letter in "cm":
+                value = [word[index + 1 :]] if word[index + 1 :] else words[place + 1 : place + 2]
+                rest = words[place + (1 if word[index + 1 :] else 2) :]
+                if not value or (letter == "c" and value[0].startswith("from multiprocessing.")):
+                    return None
+                options = words[1:place] + ([word[:index]] if index > 1 else [])
+                return options, (_CODE if letter == "c" else _MODULE) % value[0], rest
+            if letter in _WITH_VALUE:
+                place += not word[index + 1 :]
+                break
+            if letter not in "bBdEiIOPqsSuvx":
+                return None
+        place += 1
+    if place >= len(words) or words[place] == "-":
+        return None
+    script = words[place]
+    return words[1:place], _SCRIPT % (script, script), words[place:]

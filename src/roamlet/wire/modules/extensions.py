@@ -2,12 +2,14 @@
 
 Sent ahead of the first bundle that announces an extension module; for 3.6 and later.
 
-Each file becomes a memfd, which the dynamic linker opens below /proc and which is closed once it is loaded. The libraries that a
-module needs are loaded before it, because the linker takes what is loaded already by its soname and never looks for a path then. As
+Each file becomes a memfd, which the dynamic linker opens below /proc. Once it is loaded, the descriptor goes where it takes none of
+the program's numbers: processes that are started here load the module from it (roamlet.wire.modules.children). The libraries that
+a module needs are loaded before it, because the linker takes what is loaded already by its soname and looks for no path then. As
 libraries may need each other, all of them are loaded in one step: by a small shared object, made here, that needs each by its path.
 """
 
 import errno
+import fcntl
 import os
 import struct
 import sys
@@ -20,6 +22,12 @@ from roamlet.wire.modules import bundle
 _ExtensionFileLoader = sys.modules["_frozen_importlib_external"].ExtensionFileLoader
 _imp = sys.modules["_imp"]
 _CLOEXEC = 1
+_SEALING = 2
+_ADD_SEALS = 1033  # fcntl's, which 3.8 names
+_SEALS = 15  # nothing can be changed, nor this
+_DUPFD_CLOEXEC = 1030
+_ROOM = 4096  # descriptors of files that are loaded
+_HIGH = 1 << 13  # a number that few programs reach; the table of a process is as long as the highest one
 _NOEXEC_SEAL = 8  # Linux 6.3+, which may be told to refuse memory without it; nothing here is ever run as a program
 _SYSCALLS = {"x86_64": 319, "i386": 356, "i686": 356, "aarch64": 279, "riscv64": 279, "ppc64le": 360, "s390x": 350}
 _NOW = 2  # RTLD_NOW; local
@@ -46,15 +54,26 @@ class _File(object):
         self.head = b""  # its first bytes, which say for which machine it is
         self.path = self.problem = self.fd = None
         self.size = 0
-        self._unpacker = zlib.decompressobj()
+        self._unpacker = None
+        self._kept = None  # a descriptor, once it is loaded
+        self._identity = None  # its device and inode
+        self._elsewhere = None  # process, descriptor, device and inode, where another process has it
 
     def add(self, piece, label):
+        if self._unpacker is None:
+            self._unpacker = bundle.decompressor(piece)
         self.write(self._unpacker.decompress(piece), label)
         self.whole = self._unpacker.eof
+        if self.whole:
+            try:
+                fcntl.fcntl(self.fd, _ADD_SEALS, _SEALS)
+            except EnvironmentError:
+                pass  # an old kernel: it can be changed by this account alone, as this process can
 
     def write(self, data, label):
         if self.fd is None:
             self.fd = _memory(label)
+            self._identity = _identity(self.fd)
         if len(self.head) < _HEAD:
             self.head += data[: _HEAD - len(self.head)]
         self.size += len(data)
@@ -66,6 +85,42 @@ class _File(object):
         if self.fd is not None:
             os.close(self.fd)
             self.fd = None
+
+    def keep(self):
+        """It is loaded: keep it for processes that are started here, if there is room."""
+        if self.fd is not None:
+            self._kept = _moved_away(self.fd)
+            self.close()
+
+    def place(self):
+        """Return where other processes find it: process, descriptor, device, inode and size. None if it is nowhere."""
+        fd = self._kept if self.fd is None else self.fd
+        if not self.whole or fd is None:
+            return self._elsewhere and self._elsewhere + (self.size,)
+        try:
+            if _identity(fd) != self._identity:
+                return None
+        except EnvironmentError:  # the program has closed it
+            return None
+        return (os.getpid(), fd) + self._identity + (self.size,)
+
+    def is_at(self, place):
+        """It is in the memory of another process, at this place."""
+        self.asked = self.whole = True
+        self.size = place[4]
+        self._elsewhere = place[:4]
+
+    def fetch(self):
+        """Open what another process has. Raises EnvironmentError."""
+        if self._elsewhere is None or self.fd is not None or self._kept is not None:
+            return
+        fd = os.open("/proc/%d/fd/%d" % self._elsewhere[:2], os.O_RDONLY)
+        if _identity(fd) != self._elsewhere[2:]:
+            os.close(fd)
+            raise EnvironmentError(errno.ESTALE, "it was closed there")
+        self.fd = fd
+        self._identity = self._elsewhere[2:]
+        self.head = os.pread(fd, _HEAD, 0)
 
 
 class Extensions(object):
@@ -114,6 +169,21 @@ class Extensions(object):
         self._changed = threading.Condition()
         self._loading = threading.RLock()
         self._lost = "this process was forked from the one that it would come to"
+
+    # ---- other processes
+
+    def places(self):
+        """Return number -> place of all files that are here."""
+        with self._changed:
+            files = list(self._files.items())
+        found = dict((number, file.place()) for number, file in files)
+        return dict((number, place) for number, place in found.items() if place is not None)
+
+    def adopt(self, places, reason):
+        """Use what other processes have, as `places()` said there, and nothing else. `reason`: why nothing more comes."""
+        for number, place in places.items():
+            self._files.setdefault(number, _File()).is_at(place)
+        self._lost = reason
 
     # ---- finding and loading
 
@@ -187,6 +257,11 @@ class Extensions(object):
                 file.close()
             if file.problem is not None:
                 raise _problem(name, "%s of %s cannot be used here: %s" % (label, name, file.problem))
+            try:
+                file.fetch()
+            except EnvironmentError as error:
+                text = "%s of %s is in the memory of the process that started this one, where it cannot be read any more: %s"
+                raise _problem(name, text % (label, name, error))
 
     def _load_libraries(self, files):
         """Load them in one step, whichever of them need each other, in the order in which the linker is to search them."""
@@ -211,7 +286,7 @@ class Extensions(object):
                 joint.close()
         for number, label, _, _ in files:
             self._names.add((number, label))
-            self._files[number].close()
+            self._files[number].keep()
 
     def _joint(self, joints, files, needed, soname=""):
         """Return the path of a new shared object that needs these paths; add it to `joints`, which are closed once it is loaded."""
@@ -224,7 +299,7 @@ class Extensions(object):
         inner = type(spec)(spec.name, spec.loader, origin=self._path_of(file), is_package=False)
         inner.submodule_search_locations = spec.submodule_search_locations
         module = _imp.create_dynamic(inner)
-        file.close()
+        file.keep()
         module.__file__ = spec.origin
         return module
 
@@ -318,15 +393,44 @@ def _problem(name, text, kind=ImportError):
     return error
 
 
+def _identity(fd):
+    status = os.fstat(fd)
+    return status.st_dev, status.st_ino
+
+
 def _memory(label):
     """Return the descriptor of a new piece of memory that no child process inherits. Raises OSError where the system has none."""
     create = getattr(os, "memfd_create", None) or _memfd_create
     try:
-        return create(label, _CLOEXEC | _NOEXEC_SEAL)
+        return create(label, _CLOEXEC | _SEALING | _NOEXEC_SEAL)
     except EnvironmentError as error:
         if error.errno != errno.EINVAL:
             raise
-    return create(label, _CLOEXEC)
+    return create(label, _CLOEXEC | _SEALING)
+
+
+def _moved_away(fd):
+    """Return a copy of a descriptor whose number the program hardly needs; None if there is no room.
+
+    Above the limit of this process, where that may be raised for a moment; else among the highest quarter. Only under a lock.
+    """
+    # Imported here because only contexts with extension modules need it.
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = resource.RLIM_INFINITY
+    try:
+        if soft == unlimited or soft > 2 * _HIGH:
+            return fcntl.fcntl(fd, _DUPFD_CLOEXEC, _HIGH)
+        if hard != unlimited and hard < soft + _ROOM:
+            return fcntl.fcntl(fd, _DUPFD_CLOEXEC, min(_HIGH, soft - soft // 4))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft + _ROOM, hard))
+        try:
+            return fcntl.fcntl(fd, _DUPFD_CLOEXEC, soft)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    except (EnvironmentError, ValueError):
+        return None
 
 
 def _memfd_create(label, flags):

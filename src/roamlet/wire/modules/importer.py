@@ -66,6 +66,7 @@ class Importer(object):
         if not codec.PY2:
             self.watch("linecache", self._remember_lines)
             self.watch("multiprocessing.spawn", self._serve_children)
+            self.watch("subprocess", self._serve_programs)
         if sys.version_info[:2] == (3, 9):
             self.watch("importlib._common", self._serve_files)
 
@@ -385,6 +386,28 @@ class Importer(object):
         except ImportError:  # the link is lost: what is started now finds its own modules only
             return
         sys.modules["roamlet.wire.modules.children"].install(self)
+
+    def _serve_programs(self):
+        """Let a Python that is started here, by subprocess or by its function in C, find the modules too."""
+        posix = sys.modules.get("_posixsubprocess")
+        if posix is None:  # another system
+            return
+        original = posix.fork_exec
+
+        def fork_exec(args, executables, *more):
+            if self._ours and os.fsdecode(executables[0]) == sys.executable:
+                try:
+                    __import__("roamlet.wire.modules.children")
+                except ImportError:
+                    return original(args, executables, *more)
+                return sys.modules["roamlet.wire.modules.children"].start(self, original, args, executables, *more)
+            return original(args, executables, *more)
+
+        posix.fork_exec = fork_exec
+        subprocess = sys.modules["subprocess"]
+        subprocess._USE_POSIX_SPAWN = False
+        if hasattr(subprocess, "_fork_exec"):
+            subprocess._fork_exec = fork_exec
 
     def _serve_files(self):
         """Let importlib.resources.files ask for a reader, as it does on every other version: on 3.9 it makes a path."""
