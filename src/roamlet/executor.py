@@ -436,6 +436,11 @@ class Executor(futures.Executor):
         """The contexts that are alive."""
         return tuple(context for context in self._pool.contexts if context in self._pool.alive)
 
+    @property
+    def places(self) -> int:
+        """How many calls can run at a time in the contexts that are alive."""
+        return len(self._pool.alive) * self._pool.each
+
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """Have fn(*args, **kwargs) called in a context that is free, or becomes so; return its Future. Never blocks.
 

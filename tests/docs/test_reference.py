@@ -12,6 +12,7 @@ PUBLIC = [
     "roamlet.diagnose",
     "roamlet.gunicorn",
     "roamlet.io",
+    "roamlet.joblib",
     "roamlet.remote",
     "roamlet.snapshot",
     "roamlet.stackless",

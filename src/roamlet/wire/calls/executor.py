@@ -1,7 +1,16 @@
-"""What roamlet.executor calls on its targets: a function for each of several items, and one whose result comes back as a pickle."""
+"""What roamlet.executor and roamlet.joblib call on their targets: a function for each of several items, one whose result comes
+back as a pickle, and one that comes as a pickle, with large values apart.
+"""
 
+import io
 import pickle
+import threading
 import traceback
+
+LIMIT = 600.0  # seconds that a large value may take
+
+_kept = {}  # token -> value
+_changed = threading.Condition()
 
 
 def each(function, items):
@@ -23,3 +32,38 @@ def pickled(function, args, kwargs):
             raise
         return answer
     return pickle.dumps(answer, min(pickle.HIGHEST_PROTOCOL, 5))
+
+
+def version_of(package):
+    """The version of a package that an import finds."""
+    return getattr(__import__(package), "__version__", "without a version")
+
+
+def keep(token, value):
+    """Have a value for pickles that refer to it by this token, until `forget`."""
+    with _changed:
+        _kept[token] = value
+        _changed.notify_all()
+
+
+def forget(tokens):
+    """Let go of the values with these tokens."""
+    with _changed:
+        for token in tokens:
+            _kept.pop(token, None)
+
+
+def unpickled(data):
+    """Call what a pickle has, and return its result. Waits for values that the pickle refers to: each is on its way."""
+    return _Unpickler(io.BytesIO(data)).load()()
+
+
+class _Unpickler(pickle.Unpickler):
+    def persistent_load(self, token):
+        with _changed:
+            while token not in _kept:
+                before = len(_kept)
+                _changed.wait(LIMIT)
+                if len(_kept) == before and token not in _kept:
+                    raise pickle.UnpicklingError("a large value did not come in %g seconds" % LIMIT)
+            return _kept[token]

@@ -1,0 +1,203 @@
+"""joblib's calls on other machines, and so those of scikit-learn with `n_jobs`: a backend of joblib over roamlet.executor.
+
+    import joblib
+    import roamlet.joblib
+
+    roamlet.joblib.register()
+    with joblib.parallel_config("roamlet", hosts=["alpha", "beta"], each=8, pickle=True):
+        search.fit(data, labels)
+
+Neither joblib nor anything else need be installed there: it travels with the first call, as for all contexts.
+"""
+
+import hashlib
+import io
+import itertools
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import cloudpickle
+import joblib
+from joblib.parallel import AutoBatchingMixin, ParallelBackendBase
+
+from roamlet.executor import Executor, Future
+from roamlet.remote import Context, Modules, ssh
+from roamlet.remote.calls.engine import calls_of
+from roamlet.remote.errors import CannotTravel
+from roamlet.wire.calls import executor as on_target
+
+__all__ = ["Backend", "register"]
+
+NAME = "roamlet"
+LARGE = 1 << 20  # bytes from which on an array goes to each context once, whatever calls it is an argument of
+
+SHARED = ("cloudpickle", "joblib")  # packages that must be the same on both sides
+
+_tokens = itertools.count(1)
+
+
+def register(*, default: bool = False) -> None:
+    """Let joblib know this backend by the name "roamlet". `default`: it is the one that joblib uses where none is named.
+
+    May be called again. Without hosts, as the default has none, it runs what it gets in processes of this machine.
+    """
+    joblib.register_parallel_backend(NAME, Backend, make_default=default)
+
+
+class Backend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc] # joblib has no types
+    """The backend "roamlet" of joblib: batches of calls in contexts.
+
+    `hosts` are what roamlet.executor.Executor takes as targets; each of them gets `each` contexts, as calls that compute want
+    a process for each core. `executor`, in their place, is one of the caller's, which stays open. What was opened here is closed
+    when joblib no longer refers to the backend: at the end of its `with parallel_config(...)`.
+
+    Functions and arguments travel as pickles (cloudpickle's, so that functions of the main script and lambdas do). An array of 1 MB
+    or more goes to each context once for one Parallel call, as it was when the first call with it was sent. Results are data, as
+    those of all calls. **`pickle=True` is a grant of rights**: results of any class come back, fitted estimators for instance, and
+    whoever controls a target can run code in this process.
+
+    Opening blocks this tasklet. Raises TypeError or ValueError for arguments that make no sense, CannotTravel when a target has
+    another version of Python, joblib or cloudpickle, which could not read such pickles, and what Executor does.
+    """
+
+    supports_retrieve_callback = True
+    supports_inner_max_num_threads = False
+    default_n_jobs = -1
+
+    def __init__(
+        self,
+        nesting_level: int | None = None,
+        inner_max_num_threads: int | None = None,
+        *,
+        hosts: Iterable[str | Context | Callable[[], Context]] = ("local",),
+        each: int = 1,
+        pickle: bool = False,
+        executor: Executor | None = None,
+        **options: Any,
+    ) -> None:
+        if options:
+            raise TypeError(
+                f"parallel_config('roamlet') takes hosts, each, pickle and executor, not {', '.join(sorted(options))}"
+            )
+        super().__init__(nesting_level=nesting_level, inner_max_num_threads=inner_max_num_threads)
+        if executor is None:
+            executor = Executor(_places(hosts, each), pickle=pickle, open=_open)
+            weakref.finalize(self, executor.shutdown, wait=False)
+        self._executor = executor
+        for context in executor.contexts:
+            _check(context)
+        self._lock = threading.Lock()
+        self._large: dict[int, tuple[Any, str]] = {}  # id -> the array, which stays so, and its token
+        self._submitted: weakref.WeakSet[Future[Any]] = weakref.WeakSet()
+        self.parallel: Any = None
+
+    # ---- what joblib calls
+
+    def effective_n_jobs(self, n_jobs: int | None) -> int:
+        """See joblib: how many calls run at a time. -1 and None: as many as there are places.
+
+        1 is for n_jobs=1 alone, which joblib runs here, without a backend; with a single place a second call waits for it.
+        """
+        places = self._executor.places
+        if n_jobs == 0:
+            raise ValueError("n_jobs == 0 in Parallel has no meaning")
+        if n_jobs is None:
+            n_jobs = -1
+        return n_jobs if n_jobs == 1 else max(2, places + 1 + n_jobs if n_jobs < 0 else min(n_jobs, places))
+
+    def submit(self, func: Callable[[], Any], callback: Callable[[Any], None] | None = None) -> Future[Any]:
+        """See joblib. Pickles the batch here; never waits for it."""
+        future = self._executor.submit(on_target.unpickled, self._pickled(func))
+        self._submitted.add(future)
+        if callback is not None:
+            future.add_done_callback(callback)
+        return future
+
+    def retrieve_result_callback(self, out: Future[Any]) -> Any:
+        """See joblib."""
+        return out.result()
+
+    def stop_call(self) -> None:
+        """See joblib: one Parallel call has ended. Arrays that were sent for it are let go."""
+        with self._lock:
+            large, self._large = self._large, {}
+        tokens = [token for _, token in large.values()]
+        if tokens:
+            for context in self._executor.contexts:
+                context.spawn(on_target.forget, (tokens,))
+
+    def terminate(self) -> None:
+        """See joblib: nothing more comes for now. The contexts stay for the next Parallel call."""
+        self.parallel = None  # which refers to this
+
+    def abort_everything(self, ensure_ready: bool = True) -> None:
+        """See joblib: cancel what has not begun."""
+        for future in list(self._submitted):
+            future.cancel()
+
+    # ---- pickles
+
+    def _pickled(self, func: Callable[[], Any]) -> bytes:
+        file = io.BytesIO()
+        _Pickler(file, self._token).dump(func)
+        return file.getvalue()
+
+    def _token(self, value: Any) -> str | None:
+        """The token of a large array, sent to all contexts by then; None for every other value."""
+        numpy = sys.modules.get("numpy")
+        if numpy is None or type(value) is not numpy.ndarray or value.nbytes < LARGE or value.dtype.hasobject:
+            return None
+        with self._lock:
+            known = self._large.get(id(value))
+            if known is not None:
+                return known[1]
+            token = f"{next(_tokens)}-{hashlib.blake2b(repr(value.shape).encode(), digest_size=8).hexdigest()}"
+            self._large[id(value)] = value, token
+            for context in self._executor.contexts:
+                context.spawn(on_target.keep, (token, value))
+        return token
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    def __init__(self, file: io.BytesIO, token: Callable[[Any], str | None]) -> None:
+        super().__init__(file)
+        self._token = token
+
+    def persistent_id(self, value: Any) -> str | None:
+        return self._token(value)
+
+
+def _places(hosts: Iterable[Any], each: int) -> Sequence[Any]:
+    if isinstance(hosts, (str, Context)):
+        raise TypeError(f"hosts takes a list, even for a single one: [{hosts!r}]")
+    if isinstance(each, bool) or not isinstance(each, int) or each < 1:
+        raise ValueError(f"each must be a number of contexts, 1 or more, not {each!r}")
+    return [host for host in hosts for _ in range(each)]
+
+
+def _open(host: str) -> Context:
+    return ssh(host, modules=Modules(prefer=dict.fromkeys(SHARED, "parent")))
+
+
+def _check(context: Context) -> None:
+    """Raise CannotTravel for a context that could not read what is pickled here."""
+    here = "{}.{}".format(*sys.version_info)
+    if context.facts.python[:2] != sys.version_info[:2]:
+        raise CannotTravel(
+            f"{context.name!r} runs Python {context.facts.version}, and this is {here}: functions that joblib pickles are read by "
+            f"the same version alone.\n    Name one: hosts=[lambda: remote.ssh('alpha', python='python{here}')]",
+            context=context.name,
+        )
+    for package in SHARED:
+        calls_of(context).shipping.send_module(package)  # pickles name what no plan of ours sees
+        if package in context.facts.packages:
+            theirs, ours = context.call(on_target.version_of, (package,)), on_target.version_of(package)
+            if theirs != ours:
+                raise CannotTravel(
+                    f"{context.name!r} has {package} {theirs}, and here it is {ours}: one cannot read what the other pickles.\n"
+                    f"    Open it with ours: modules=remote.Modules(prefer={{{package!r}: 'parent'}})",
+                    context=context.name,
+                )
