@@ -477,19 +477,27 @@ def test_a_read_only_root_without_tmp_is_enough(
         assert context.call(module.solve) == [2.0, 3.0]
 
 
-def test_behind_an_intermediary_each_file_crosses_the_first_link_once(
-    bare: remote.Context, bare_python: str, uses: Callable[[str], ModuleType]
+@pytest.mark.parametrize("hops", [["bare"], ["2.7", "bare"]], ids=["one", "two"])
+def test_behind_intermediaries_each_file_crosses_each_link_once(
+    bare_python: str, uses: Callable[[str], ModuleType], hops: list[str]
 ) -> None:
     module = uses("uses_numpy")
-    trunk = link_of(bare).sender
-    taken = []
-    for _ in range(3):
-        before = trunk.bytes_down
-        with remote.local(python=bare_python, via=bare) as behind:
-            assert behind.call(module.solve) == [2.0, 3.0]
-        taken.append(trunk.bytes_down - before)
-    assert taken[0] > 5_000_000
-    assert max(taken[1:]) < 30_000
+    via = None
+    with contextlib.ExitStack() as opened:
+        for hop in hops:
+            via = opened.enter_context(remote.local(python=interpreters.found().get(hop, bare_python), via=via))
+        assert via is not None
+        trunk = link_of(via).trunk
+        taken = []
+        for _ in range(3):
+            before = 0 if trunk is None else trunk.link.sender.bytes_down
+            with remote.local(python=bare_python, via=via) as behind:
+                assert behind.call(module.solve) == [2.0, 3.0]
+                trunk = link_of(behind).trunk
+                assert trunk is not None
+            taken.append(trunk.link.sender.bytes_down - before)
+        assert taken[0] > 5_000_000
+        assert max(taken[1:]) < 30_000
 
 
 def test_a_context_that_does_not_read_is_sent_no_more_of_its_files_than_its_window(
@@ -569,6 +577,9 @@ def test_a_python_that_is_executed_finds_what_came(bare: remote.Context, native:
     assert 'File "<string>", line 3' in error
     assert "only what had come there by then" in error
     assert "roamlet-modules" not in bare.call(native.inherited)
+    printed, files = bare.call(processes.executed_often, (9,))
+    assert printed == {"44\n"}
+    assert files <= 3
 
 
 def test_what_had_not_come_or_is_closed_there_is_named(bare: remote.Context, native: ModuleType) -> None:

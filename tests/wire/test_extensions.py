@@ -24,7 +24,7 @@ def answer():
     return native.answer(), native.phase, native.__file__, native.__spec__.origin
 
 def held():
-    return [one for one in map(link, os.listdir("/proc/self/fd")) if "memfd" in one]
+    return sorted(int(one) for one in os.listdir("/proc/self/fd") if "memfd" in link(one))
 
 def link(one):
     try:
@@ -75,7 +75,7 @@ def test_a_module_is_loaded_from_pieces_when_an_import_has_asked_for_it(
         target.send(protocol.PIECE, 5, piece)
     path = "roamlet:/parent/native.so"
     assert target.answer(call) == (42, "multi", path, path)
-    assert target.call("work:held") == []
+    assert [number >= 100 for number in target.call("work:held")] == [True]  # for processes that are started there
 
 
 @pytest.fixture

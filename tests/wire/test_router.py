@@ -291,7 +291,9 @@ def test_kept_bundles_are_inserted_whole_or_put_together(hop):
     hop.send(protocol.INSERT, 0, codec.dumps((CONTEXT, 0, protocol.MODULES, 5)))
     hop.send(protocol.INSERT, 0, codec.dumps((CONTEXT, 0, protocol.MODULES, 6)))
     assert hop.call("three:get") == 3
-    hop.send(protocol.KEEP, 0, b"")
+    hop.send(protocol.KEEP, 0, codec.dumps([6, 7]))
+    hop.send(protocol.INSERT, 0, codec.dumps((CONTEXT, 0, protocol.MODULES, 5)))
+    hop.send(protocol.KEEP, 0, codec.dumps([5]))
     hop.send(protocol.INSERT, 0, codec.dumps((CONTEXT, 0, protocol.MODULES, 5)))
     with pytest.raises(Ended, match="INSERT frame cannot be used: KeyError"):
         hop.wait_for(protocol.PONG)

@@ -73,7 +73,7 @@ PARTS = (
     "calls.traced",
 )
 # For roamlet.wire.modules.children.
-FOR_CHILDREN = ("protocol", "codec", "modules.bundle", "modules.standin", "modules.importer", "modules.extensions")
+FOR_CHILDREN = ("protocol", "codec", "modules.bundle", "modules.standin", "modules.importer")
 _BELOW_VALUES = ("values.kinds", "values.instances")
 STANDS_ON = {  # parts that need others, which go ahead of them
     "modules.paths": ("modules.resources",),

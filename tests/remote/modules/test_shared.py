@@ -10,6 +10,7 @@ import pytest
 from roamlet.remote.modules import bounded
 from roamlet.remote.modules.native import shared
 from roamlet.remote.modules.native.shared import LARGEST, PIECE, SharedFile, form_for, shared_file
+from roamlet.wire.modules import bundle as wire_bundle
 
 CONTENTS = os.urandom(PIECE) + bytes(PIECE) + b"the rest"
 
@@ -63,6 +64,16 @@ def test_it_is_compressed_once_for_all_contexts_and_runs(file: SharedFile, folde
     assert bytes_of(file) == CONTENTS
     assert compressed == ["zlib"]
     assert len(list(folder.iterdir())) == 1
+
+
+@pytest.mark.pythons((3, 14), (3, 99), reason="zstd came with 3.14")
+def test_where_both_sides_have_zstd_it_takes_less(file: SharedFile, folder: Path) -> None:
+    pieces = [piece.data() for piece in file.pieces("zstd")]
+    taken_apart = wire_bundle.decompressor(pieces[0])
+    assert b"".join(taken_apart.decompress(piece) for piece in pieces) == CONTENTS
+    assert taken_apart.eof
+    assert sum(map(len, pieces)) < sum(piece.size for piece in file.pieces())
+    assert len(list(folder.iterdir())) == 2
 
 
 def test_where_nothing_can_be_written_it_is_kept_in_memory(

@@ -62,6 +62,31 @@ def executed(words, **options):
     return done.stdout.decode()
 
 
+def executed_often(number):
+    """How many files in memory that takes, and whether one that was closed by the program is made anew."""
+    from native import chained
+
+    assert chained.answer() == 47
+    code = "import package_in_c; print(package_in_c.answer())"
+    printed = [executed(["-c", code]) for _ in range(number)]
+    ours = [one for one in os.listdir("/proc/self/fd") if is_state(one)]
+    with open("/dev/null") as taken:
+        for one in ours:
+            os.dup2(taken.fileno(), int(one))
+    try:
+        return {*printed, executed(["-c", code])}, len(ours)
+    finally:
+        for one in ours:
+            os.close(int(one))
+
+
+def is_state(number):
+    try:
+        return "memfd:roamlet-modules" in os.readlink("/proc/self/fd/" + number)
+    except OSError:
+        return False
+
+
 def executed_twice():
     """A program that executes another one."""
     code = "import roamlet_native_processes as one; print(one.executed(['-c', one.PROGRAM, 'inner']), end='')"

@@ -33,7 +33,11 @@ class BundleCache(object):
             parts.append(data)
             whole = b"".join(parts)
             if len(whole) == HEADER_SIZE + length:
-                for key in codec.loads(whole[HEADER_SIZE:]):
+                try:
+                    keys = codec.loads(whole[HEADER_SIZE:])
+                except codec.CodecError as error:
+                    raise protocol.ProtocolError("a KEEP frame with id 0 cannot be used: %s" % (error,))
+                for key in keys:
                     self._bundles.pop(key, None)
 
         return take

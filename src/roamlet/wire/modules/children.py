@@ -10,12 +10,14 @@ does what it was told.
 
 import os
 import sys
+import threading
 
 from roamlet.wire import codec
 from roamlet.wire.modules import bundle, importer
 
 # In the order of execution; "roamlet.wire/name" in the bundle.
-NAMES = ("protocol", "codec", "modules.bundle", "modules.standin", "modules.importer", "modules.extensions")
+NAMES = ("protocol", "codec", "modules.bundle", "modules.standin", "modules.importer")
+EXTENSIONS = "roamlet.wire.modules.extensions"
 REASON = "this process was started by a context, and only what had come there by then is here: import it there before"
 NATIVE = (
     "this process was started by a context, where its files had not come or were closed by then: import it there before"
@@ -46,8 +48,34 @@ _LINES = [
 ]
 # Once in a process: multiprocessing sends this to those, too, that were executed with it.
 _START = "\n    ".join(["import sys\nif 'roamlet.wire' not in sys.modules:"] + _LINES)
-# What an executed Python does first; then what it was told.
-_PROGRAM = "import os, pickle\nwith os.fdopen(%d, 'rb') as _:\n    pickle.load(_)\ndel os, pickle, _\n"
+# What an executed Python does first; then what it was told. It gets an importer when an import finds nothing without it: most
+# programs need none, and it may have many megabytes.
+_PROGRAM = """def _(fd, optional, now):
+    import _thread, os, sys
+    lock = _thread.RLock()
+    os.set_inheritable(fd, False)
+    class Later(object):
+        @staticmethod
+        def made():
+            with lock:
+                if Later in sys.meta_path:
+                    sys.meta_path.remove(Later)
+                    import pickle
+                    pickle.loads(os.pread(fd, os.fstat(fd).st_size, 0))
+                    os.close(fd)
+            return sys.meta_path[0]
+        @staticmethod
+        def find_spec(name, path=None, target=None):
+            return None if name.partition(".")[0] in optional else Later.made().find_spec(name, path, target)
+        @staticmethod
+        def find_distributions(*context):
+            return Later.made().find_distributions(*context)
+    sys.meta_path.append(Later)
+    if now:
+        Later.made()
+_(%d, %r.split(), %r)
+del _
+"""
 _CODE = "exec(compile(%r, '<string>', 'exec', 0, True))"
 _MODULE = "__import__('runpy')._run_module_as_main(%r)"
 _SCRIPT = (
@@ -55,6 +83,13 @@ _SCRIPT = (
     "del os, sys\n__import__('runpy').run_path(%r, run_name='__main__')"
 )
 _WITH_VALUE = "WX"  # options of the interpreter that another word may follow
+_ADD_SEALS, _SEALS = 1033, 15  # as in extensions.py
+_FIRST = 100  # the lowest number for a descriptor that stays
+_OLD = 2
+
+_lock = threading.Lock()
+_made = [(None, None, None)]  # for which state of the importer, descriptor, its file
+_old = []  # descriptors of states before
 
 
 class Snapshot(object):
@@ -77,10 +112,12 @@ class Snapshot(object):
                 del modules[name]
                 absent.add(name)
                 reasons[name] = NATIVE
-        state.update(_modules=modules, _absent=absent, _reasons=reasons)
+        state.update(_modules=modules, _absent=absent, _reasons=reasons, _parent_first=source._parent_first)
         state["_eager"] = [name for name in importer.EAGER if name in modules]
         sources = [("roamlet", ""), ("roamlet.wire", ""), ("roamlet.wire.modules", "")]
         sources.extend(("roamlet.wire." + name, source.fetch("roamlet.wire/" + name)) for name in NAMES)
+        if places:
+            sources.append((EXTENSIONS, modules[EXTENSIONS][1]))
         names = {"sources": sources, "theirs": theirs, "state": state, "reason": REASON}
         names["places"] = places
         return vars(sys.modules["builtins"])["exec"], (_START, names)  # a keyword on 2.7
@@ -105,20 +142,53 @@ def start(source, fork_exec, args, executables, close_fds, fds_to_keep, *more):
     told = _told(words)
     if told is None or not hasattr(os, "memfd_create"):
         return fork_exec(args, executables, close_fds, fds_to_keep, *more)
+    options, program, rest = told
+    try:
+        fd = _state(source)
+    except EnvironmentError:  # the link is lost, or there are too many files
+        return fork_exec(args, executables, close_fds, fds_to_keep, *more)
+    first = _PROGRAM % (fd, " ".join(importer.OPTIONAL), source._parent_first != ())
+    words = words[:1] + options + ["-c", first + program] + rest
+    fds = tuple(sorted(set(fds_to_keep) | {fd}))
+    return fork_exec([os.fsencode(word) for word in words], executables, close_fds, fds, *more)
+
+
+def _state(source):
+    """Return the descriptor of a file in memory with the importer of a process that starts now; the last one if it has it all."""
     # Imported here because not all contexts start programs.
+    import fcntl
     import pickle
 
-    options, program, rest = told
-    fd = os.memfd_create("roamlet-modules")
+    places = {} if source.extensions is None else source.extensions.places()
+    key = (os.getpid(), source.received, sorted(places.items()))
+    with _lock:
+        known, fd, identity = _made[0]
+        if known == key and _identity(fd) == identity:
+            return fd
+        state = pickle.dumps(Snapshot(source), 2)
+        new = os.memfd_create("roamlet-modules", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        try:
+            with os.fdopen(os.dup(new), "wb") as file:
+                file.write(state)
+            fcntl.fcntl(new, _ADD_SEALS, _SEALS)
+            fd = fcntl.fcntl(new, fcntl.F_DUPFD_CLOEXEC, _FIRST)
+        finally:
+            os.close(new)
+        _, old, identity = _made[0]
+        _made[0] = key, fd, _identity(fd)
+        if old is not None and _identity(old) == identity:
+            _old.append(old)
+            if len(_old) > _OLD:  # a thread may be about to hand the last ones down
+                os.close(_old.pop(0))
+        return fd
+
+
+def _identity(fd):
     try:
-        with os.fdopen(os.dup(fd), "wb") as file:
-            pickle.dump(Snapshot(source), file, 2)
-        os.lseek(fd, 0, 0)
-        words = words[:1] + options + ["-c", _PROGRAM % fd + program] + rest
-        fds = tuple(sorted(set(fds_to_keep) | {fd}))
-        return fork_exec([os.fsencode(word) for word in words], executables, close_fds, fds, *more)
-    finally:
-        os.close(fd)
+        status = os.fstat(-1 if fd is None else fd)
+    except EnvironmentError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _told(words):

@@ -55,7 +55,8 @@ class _File(object):
         self.path = self.problem = self.fd = None
         self.size = 0
         self._unpacker = None
-        self._kept = None  # a descriptor, once it is loaded
+        self._kept = None  # its descriptor, once it is loaded
+        self._moved = False  # to a number that the program hardly needs
         self._identity = None  # its device and inode
         self._elsewhere = None  # process, descriptor, device and inode, where another process has it
 
@@ -88,9 +89,20 @@ class _File(object):
 
     def keep(self):
         """It is loaded: keep it for processes that are started here, if there is room."""
-        if self.fd is not None:
-            self._kept = _moved_away(self.fd)
+        self.settle()
+        if self._moved:
+            self._kept, self.fd = self.fd, None
+        else:
             self.close()
+
+    def settle(self):
+        """Give it the number that it keeps, if there is room. Only under a lock."""
+        if self.fd is not None and not self._moved:
+            moved = _moved_away(self.fd)
+            if moved is not None:
+                self.close()
+                self.fd = moved
+                self._moved = True
 
     def place(self):
         """Return where other processes find it: process, descriptor, device, inode and size. None if it is nowhere."""
@@ -173,10 +185,15 @@ class Extensions(object):
     # ---- other processes
 
     def places(self):
-        """Return number -> place of all files that are here."""
+        """Return number -> place of all files that are here. Blocks this thread while another one loads a module."""
         with self._changed:
             files = list(self._files.items())
-        found = dict((number, file.place()) for number, file in files)
+        found = {}
+        with self._loading:
+            for number, file in files:
+                if file.whole:
+                    file.settle()
+                found[number] = file.place()
         return dict((number, place) for number, place in found.items() if place is not None)
 
     def adopt(self, places, reason):

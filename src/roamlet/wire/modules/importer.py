@@ -22,11 +22,11 @@ EAGER = ("roamlet.wire.modules.paths",)  # parts that serve from before the next
 PREFIX = "roamlet:"  # of file names, so that no file of the target is taken for a source of the parent's
 # What standard modules try to import and most systems, or PyPy, do not have: no reason to ask the parent, which has it no
 # more or for itself alone. A bundle that brings one of them counts.
-_OPTIONAL = (
+OPTIONAL = (
     "Carbon SOCKS _asyncio _bisect _bsddb _datetime _dbm _decimal _distutils_system_mod _elementtree _functools _hashlib "
     "_heapq _json _overlapped _pickle _queue _scproxy _stat _statistics _symtable _tracemalloc _uuid _winapi _winreg _wmi "
     "_xmlplus _xmlrpclib _zoneinfo dbm gdbm java msvcrt nt org sitecustomize usercustomize winreg"
-)
+).split()
 _ModuleSpec = type(sys.__spec__) if hasattr(sys, "__spec__") else None
 get_ident = sys.modules["thread" if codec.PY2 else "_thread"].get_ident
 
@@ -49,9 +49,10 @@ class Importer(object):
         self.listings = {}  # for resources
         self.descriptors = {}
         self._eager = []
+        self.received = 0  # bundles
         self._process = os.getpid()
         self._ours = set()  # top-level names that the parent provides
-        self._absent = set(_OPTIONAL.split())
+        self._absent = set(OPTIONAL)
         self._reasons = {}
         self._complete = {}
         self._lock = threading.Lock()
@@ -76,6 +77,7 @@ class Importer(object):
         """Take a bundle in; wake the threads that wait for what it contains. Runs in the thread that reads: imports nothing."""
         modules, absent, reasons, complete = bundle.unpack(body)
         with self._lock:
+            self.received += 1
             for sent, kind, source, origin in modules:
                 name = native(sent)
                 top = name.partition("/")[0].partition(".")[0]
