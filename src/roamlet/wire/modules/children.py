@@ -4,8 +4,8 @@ For 3.6 and later. multiprocessing sends each process that it spawns, or forks f
 One more value in it is unpickled by executing what makes an importer there, with all that has come so far. It has no link: the
 rest is an ImportError at once. Extension modules are loaded from the memory of the process that starts it, while that is there.
 
-From 3.8 on, a Python that is executed with `-c`, `-m` or a script unpickles the same from a memfd that it inherits, before it
-does what it was told.
+From 3.8 on, a Python that is executed with `-c`, `-m` or a script unpickles the same from a memfd that it inherits, at the first
+import that finds nothing without it.
 """
 
 import os
