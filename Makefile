@@ -10,7 +10,7 @@ ARGS ?=
 C_SOURCES := $(shell find src/roamlet/*/c -name '*.[ch]' 2>/dev/null)
 PREPARE := tools/prepare.sh
 
-.PHONY: help demo test check check-native docs pages bench bench-threads test-all test-exhaustive try-pythons test-lab test-ansible lab-demo ansible-demo judges judges-ansible soak cleanroom nightly try-aarch64 clean
+.PHONY: help demo test check check-native docs pages bench bench-threads test-all test-exhaustive try-pythons test-lab test-ansible lab-demo ansible-demo judges judges-ansible judges-executor soak cleanroom nightly try-aarch64 clean
 
 help:
 	@echo 'make demo       local contexts and tasklets: the whole story in half a minute'
@@ -27,6 +27,7 @@ help:
 	@echo 'make test-ansible  whole playbooks of Ansible over roamlet, beside ssh, in some minutes'
 	@echo 'make lab-demo   three offices on this machine joined by roamlet vpn, shown, and taken down again (root)'
 	@echo 'make judges     CPython'"'"'s own tests with the stock and the patched standard library, on every Python >= 3.11 found (an hour)'
+	@echo 'make judges-executor  tests of CPython, joblib and scikit-learn over roamlet.executor and roamlet.joblib (10 minutes)'
 	@echo 'make judges-ansible  the integration tests of ansible-core with stock ssh and with roamlet (root, takes hours)'
 	@echo 'make ansible-demo  one playbook over ten hosts of a lab with stock ssh, Mitogen and roamlet (root)'
 	@echo 'make soak       the tests that take longer'
@@ -68,6 +69,9 @@ lab-demo: .venv/.core
 
 judges: .venv/.core
 	@$(BIN)/python -m tools.judges $(ARGS)
+
+judges-executor: .venv/.core
+	@$(BIN)/python -m tools.judges.executors $(ARGS)
 
 judges-ansible: .venv/.core
 	@$(BIN)/python -m apps.ansible.judges $(ARGS)

@@ -14,7 +14,6 @@ import hashlib
 import io
 import itertools
 import sys
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -23,6 +22,7 @@ import cloudpickle
 import joblib
 from joblib.parallel import AutoBatchingMixin, ParallelBackendBase
 
+from roamlet.core.os_threads import allocate_lock
 from roamlet.executor import Executor, Future
 from roamlet.remote import Context, Modules, ssh
 from roamlet.remote.calls.engine import calls_of
@@ -89,7 +89,7 @@ class Backend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc] # j
         self._executor = executor
         for context in executor.contexts:
             _check(context)
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
         self._large: dict[int, tuple[Any, str]] = {}  # id -> the array, which stays so, and its token
         self._submitted: weakref.WeakSet[Future[Any]] = weakref.WeakSet()
         self.parallel: Any = None
