@@ -528,19 +528,21 @@ def _results(
     """Submit the items, `ahead` of them or all, now; the rest as results are asked for."""
     begun = deque(map(submit, items if ahead is None else itertools.islice(items, ahead)))
 
+    def next_one() -> Any:
+        future = begun.popleft()
+        try:
+            result = future.result(None if deadline is None else max(0, deadline - time.monotonic()))
+        finally:
+            future.cancel()
+            del future
+        if ahead is not None:
+            begun.extend(map(submit, itertools.islice(items, 1)))
+        return result
+
     def results() -> Iterator[Any]:
         try:
             while begun:
-                future = begun.popleft()
-                try:
-                    result = future.result(None if deadline is None else max(0, deadline - time.monotonic()))
-                finally:
-                    future.cancel()
-                    del future
-                if ahead is not None:
-                    begun.extend(map(submit, itertools.islice(items, 1)))
-                yield result
-                del result
+                yield next_one()  # in no variable here: the caller may let go of it while this waits
         finally:
             for future in begun:
                 future.cancel()

@@ -27,6 +27,14 @@ PAGES = [
 # The other blocks of the page are signatures.
 EXECUTOR = scripts(ROOT / "docs/reference/executor.md")[:1]
 
+# Those of joblib, where scikit-learn is installed.
+JOBLIB = [
+    script
+    for page in ("reference/joblib.md", "howto/scikit-learn-over-ssh.md")
+    for script in scripts(ROOT / "docs" / page)[:1]
+    if importlib.util.find_spec("sklearn") is not None
+]
+
 # Those scripts of a page that stand for themselves, where the library that they need is installed.
 AIOHTTP = [
     script
@@ -68,7 +76,9 @@ def server(tmp_path_factory):
         pytest.skip(f"no sshd: {reason}")
 
 
-@pytest.mark.parametrize("script", [*scripts(*PAGES), *EXECUTOR, *MOVING, *AIOHTTP], ids=lambda script: script.name)
+@pytest.mark.parametrize(
+    "script", [*scripts(*PAGES), *EXECUTOR, *MOVING, *AIOHTTP, *JOBLIB], ids=lambda script: script.name
+)
 def test_a_script_of_the_documentation_runs_and_prints_what_the_page_says(script: Script, tmp_path):
     done = run(script, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")

@@ -465,3 +465,11 @@ def ends(condition):
     while not condition():
         assert time.monotonic() < until
         time.sleep(0.01)
+
+
+def test_map_keeps_no_result_that_it_has_given():
+    with Executor(["local"], pickle=True) as executor:
+        for made in executor.map(sent.Kept, range(3)):
+            gone = weakref.ref(made)
+            del made
+            assert gone() is None

@@ -148,6 +148,7 @@ def test_arguments_without_sense_are_refused(options: Any, error: type[Exception
         roamlet.joblib.Backend(**options)
 
 
+@pytest.mark.pythons((3, 11), (3, 14), reason="scikit-learn has no wheel for later ones")
 def test_scikit_learn_fits_where_it_is_not_installed(bare: "partial[remote.Context]") -> None:
     from sklearn.datasets import make_classification
     from sklearn.model_selection import GridSearchCV, cross_val_score

@@ -83,3 +83,10 @@ def raises_its_own():
 
 def raises_odd():
     raise Odd(3, "here")
+
+
+class Kept(object):
+    """An object that a weak reference can be made to."""
+
+    def __init__(self, number):
+        self.number = number
