@@ -16,6 +16,7 @@ from .ansible import measure as ansible
 from .call_async import measure as call_async
 from .calls import measure as calls
 from .core import measure as core
+from .delivery import measure as delivery
 from .executor import measure as executor
 from .files import measure as files
 from .io import measure as io
@@ -34,6 +35,7 @@ PARTS = {
     "import": remote_import,
     "calls": calls,
     "stream": stream,
+    "delivery": delivery,
     "start": start,
     "files": files,
     "call_async": call_async,
@@ -60,7 +62,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "parts",
         nargs="*",
-        metavar="core|import|calls|stream|start|files|call_async|executor|aio|threads|sleeping|io|libraries|wsgi|snapshot|seeing|gil|server|ansible",
+        metavar="core|import|calls|stream|delivery|start|files|call_async|executor|aio|threads|sleeping|io|libraries|wsgi|snapshot|seeing|gil|server|ansible",
         help="what to measure; without any, everything but ansible, which takes root and more than an hour",
     )
     parser.add_argument(

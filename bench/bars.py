@@ -117,6 +117,12 @@ def call_rate(way: str) -> Callable[[dict[str, Any]], float]:
     return value
 
 
+def delivery_cpu(run: dict[str, Any]) -> float:
+    """The parent's CPU time for the second context, as a part of that for the first one."""
+    taken = run["delivery"]["cpu_s"]
+    return float(taken["second"] / taken["first"])
+
+
 def executor_cost(run: dict[str, Any]) -> float:
     costs = run["executor"]["no_op_us"]
     return float(costs["roamlet"] / costs["calls"])
@@ -318,6 +324,8 @@ BARS = (
     Bar("core", "message, roamlet / gevent", 0.05, RATIO, core_peer("message", "gevent")),
     Bar("core", "hand-over by semaphores, roamlet / gevent", 1 / 15, RATIO, core_peer("semaphore", "gevent")),
     Bar("core", "contended lock, roamlet / gevent", 1 / 15, RATIO, core_peer("contended", "gevent")),
+    Bar("delivery", "parent's CPU, second context / first", 0.15, RATIO, delivery_cpu),
+    Bar("delivery", "the way to the second context", 2.0, "MB", lambda run: run["delivery"]["mb"]["second"]),
     Bar("executor", "a call that does nothing, CPU, executor / context.call", 1.15, RATIO, executor_cost),
     Bar(
         "executor",

@@ -53,6 +53,8 @@ rename, of
 - **Calls to worker threads**: wall time of a function that does nothing, the median turn; each peer with the pool that it brings.
   With a hundred outstanding, most of what is saved is wake-ups: one thread does many short jobs in a row. Calls that block
   for long take a thread each in every peer, and there the ratios shrink to nothing.
+- **Delivery**: CPU time of the parent, all of its threads, from opening a context to its end; the least of the turns. Each turn
+  has a cache folder of its own, and the next run is a new process with that folder. The parent has imported the packages before.
 - **Executors**: calls that do nothing are all submitted to one worker before the first result is asked for; the CPU time is
   that of the process which submits, with all of its threads. Calls of 1 ms use the CPU for so long, so that of two cores the
   executor itself and what carries the calls take their part.

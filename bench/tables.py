@@ -30,6 +30,8 @@ def tables(run: dict[str, Any]) -> list[Table]:
         made += call_tables(run["calls"])
     if "stream" in run:
         made.append(stream_table(run["stream"]))
+    if "delivery" in run:
+        made.append(delivery_table(run["delivery"]))
     if "start" in run:
         made.append(start_table(run["start"]))
     if "files" in run:
@@ -424,6 +426,21 @@ def threads_table(taken: dict[str, Any]) -> Table:
             theirs, ours = rates[kind]["threading"]["per_s"], rates[kind]["roamlet"]["per_s"]
             row += [number(theirs, 0), number(ours, 0), number(ours / theirs, 2)]
         table.rows.append(row)
+    return table
+
+
+def delivery_table(taken: dict[str, Any]) -> Table:
+    title = f"Contexts behind an intermediary that import {', '.join(taken['packages'])}"
+    table = Table(title, ["", "s of the parent's CPU", "MB to the intermediary"])
+    names = {
+        "first": "the first",
+        "second": "the second",
+        "later": "later ones",
+        "next run": "the first of the next run",
+    }
+    for which, title in names.items():
+        if which in taken["cpu_s"]:
+            table.rows.append([title, number(taken["cpu_s"][which], 2), number(taken["mb"][which], 2)])
     return table
 
 
