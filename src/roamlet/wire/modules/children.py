@@ -50,32 +50,36 @@ _LINES = [
 _START = "\n    ".join(["import sys\nif 'roamlet.wire' not in sys.modules:"] + _LINES)
 # What an executed Python does first; then what it was told. It gets an importer when an import finds nothing without it: most
 # programs need none, and it may have many megabytes.
-_PROGRAM = """def _(fd, optional, now):
-    import _thread, os, sys
-    lock = _thread.RLock()
-    os.set_inheritable(fd, False)
-    class Later(object):
-        @staticmethod
-        def made():
-            with lock:
-                if Later in sys.meta_path:
-                    sys.meta_path.remove(Later)
-                    import pickle
-                    pickle.loads(os.pread(fd, os.fstat(fd).st_size, 0))
-                    os.close(fd)
-            return sys.meta_path[0]
-        @staticmethod
-        def find_spec(name, path=None, target=None):
-            return None if name.partition(".")[0] in optional else Later.made().find_spec(name, path, target)
-        @staticmethod
-        def find_distributions(*context):
-            return Later.made().find_distributions(*context)
-    sys.meta_path.append(Later)
-    if now:
-        Later.made()
-_(%d, %r.split(), %r)
-del _
-"""
+_PROGRAM = "\n".join(
+    [
+        "def _(fd, optional, now):",
+        "    import _thread, os, sys",
+        "    lock = _thread.RLock()",
+        "    os.set_inheritable(fd, False)",
+        "    class Later(object):",
+        "        @staticmethod",
+        "        def made():",
+        "            with lock:",
+        "                if Later in sys.meta_path:",
+        "                    sys.meta_path.remove(Later)",
+        "                    import pickle",
+        "                    pickle.loads(os.pread(fd, os.fstat(fd).st_size, 0))",
+        "                    os.close(fd)",
+        "            return sys.meta_path[0]",
+        "        @staticmethod",
+        "        def find_spec(name, path=None, target=None):",
+        '            return None if name.partition(".")[0] in optional else Later.made().find_spec(name, path, target)',
+        "        @staticmethod",
+        "        def find_distributions(*context):",
+        "            return Later.made().find_distributions(*context)",
+        "    sys.meta_path.append(Later)",
+        "    if now:",
+        "        Later.made()",
+        "_(%d, %r.split(), %r)",
+        "del _",
+        "",
+    ]
+)
 _CODE = "exec(compile(%r, '<string>', 'exec', 0, True))"
 _MODULE = "__import__('runpy')._run_module_as_main(%r)"
 _SCRIPT = (
