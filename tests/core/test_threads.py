@@ -680,3 +680,72 @@ def test_a_destructor_that_runs_after_a_threads_tasklets_have_ended_gets_no_new_
 
     in_thread(body)
     assert said == ["this thread is ending, and its tasklets have ended: nothing can run in one any more"] * 4 + [0]
+
+
+def test_a_main_tasklet_whose_thread_has_ended_begins_anew_in_another():
+    """Nothing of its first life is gone on with, on whatever stack that was, nor looked at when it is gone."""
+    printed = output_of(
+        """
+import gc, threading, roamlet
+got = []
+def under_c(depth, function):
+    return next(map(lambda _: under_c(depth - 1, function), (1,))) if depth else function()
+def work(depth):
+    got.append(roamlet.getmain())
+    roamlet.tasklet(roamlet.schedule)()
+    under_c(depth, roamlet.schedule)
+for depth in (0, 3, 20):
+    thread = threading.Thread(target=work, args=(depth,))
+    thread.start()
+    thread.join()
+log = []
+for number, tasklet in enumerate(got):
+    tasklet.bind_thread()
+    if number:
+        tasklet.bind(lambda: (roamlet.schedule(), log.append("ran")))
+        tasklet.setup()
+roamlet.run()
+del tasklet
+got.clear()
+gc.collect()
+print(log)
+"""
+    )
+    assert printed == "['ran', 'ran']"
+
+
+def test_tasklets_that_refused_to_end_with_their_thread_begin_anew_in_another():
+    printed = output_of(
+        """
+import gc, sys, threading, roamlet
+sys.unraisablehook = lambda report: None
+got = []
+def refuses(depth):
+    if depth:
+        return next(map(lambda _: refuses(depth - 1), (1,)))
+    while True:
+        try:
+            roamlet.schedule_remove()
+        except roamlet.TaskletExit:
+            pass
+def work(count):
+    got.extend(roamlet.tasklet(refuses)(number % 3) for number in range(count))
+    roamlet.schedule()
+for count in (1, 400):
+    thread = threading.Thread(target=work, args=(count,))
+    thread.start()
+    thread.join()
+log = []
+for _ in range(2):
+    for tasklet in got:
+        tasklet.bind_thread()
+        tasklet.bind(log.append)
+        tasklet.setup(1)
+    roamlet.run()
+del tasklet
+got.clear()
+gc.collect()
+print(len(log))
+"""
+    )
+    assert printed == "802"

@@ -121,6 +121,7 @@ tasklet_bind_args(Tasklet *tasklet, PyObject *args, PyObject *kwargs)
     tasklet->context = context;
     tasklet->args = Py_NewRef(args);
     tasklet->kwargs = Py_XNewRef(kwargs != NULL && PyDict_GET_SIZE(kwargs) > 0 ? kwargs : NULL);
+    switch_renew(tasklet);
     tasklet->state = TASKLET_NEW;
     if (unlikely(tasklet->scheduler->trace != NULL))
         trace_born(tasklet);
@@ -289,6 +290,7 @@ Tasklet_bind_thread(PyObject *self, PyObject *args)
                                                 "make a new one");
     if (tasklet->state == TASKLET_STARTED)
         return PyErr_Format(PyExc_RuntimeError, "tasklet has C state on its stack: a tasklet that has started stays in its thread");
+    switch_renew(tasklet); /* main, or one that refused to end with its thread, is still known where that ran */
     tasklet->scheduler = to;
     to->tasklets++;
     scheduler_release(from);

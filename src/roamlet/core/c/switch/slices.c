@@ -370,6 +370,18 @@ switch_moves_stack(Scheduler *scheduler)
     return scheduler->current != scheduler->main || (char *)__builtin_frame_address(0) < scheduler->sw.own.base;
 }
 
+/* What lies on its stack is lost, or it is main's whose thread has ended: no slice of it is to be saved, or gone on with. */
+static inline void
+stack_lost(SwitchState *sw, Tasklet *tasklet)
+{
+    if (sw->home->resident == tasklet) {
+        if (sw->home->low != NULL)
+            sanitizer_forget(sw->stack.sp, sw->stack.base);
+        sw->home->resident = NULL;
+    }
+    sw->home = NULL;
+}
+
 static inline void
 switch_free(Tasklet *tasklet)
 {
@@ -377,9 +389,21 @@ switch_free(Tasklet *tasklet)
     free(tasklet->sw.stack.buffer);
     tasklet->sw.stack.buffer = NULL;
     tasklet->sw.stack.capacity = 0;
-    if (unlikely(tasklet->sw.home != NULL && tasklet->sw.home->resident == tasklet)) { /* main, or its frames are lost */
-        if (tasklet->sw.home->low != NULL)
-            sanitizer_forget(tasklet->sw.stack.sp, tasklet->sw.stack.base);
-        tasklet->sw.home->resident = NULL;
-    }
+    if (unlikely(tasklet->sw.home != NULL)) /* main, or its frames are lost */
+        stack_lost(&tasklet->sw, tasklet);
+}
+
+static inline void
+switch_renew(Tasklet *tasklet)
+{
+    SwitchState *sw = &tasklet->sw;
+    if (likely(sw->home == NULL) || tasklet == tasklet->scheduler->current) /* that has ended, and its thread still sleeps on its stack */
+        return;
+    stack_lost(sw, tasklet);
+    sw->here = sw->veiled = false;
+    sw->stack.length = 0;
+    sw->chunk = NULL;
+    sw->exc_base.exc_value = NULL;
+    free(sw->exposed); /* the links stay bent: what they led around is gone */
+    sw->exposed = NULL;
 }

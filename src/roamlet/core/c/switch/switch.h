@@ -62,6 +62,9 @@ static int switch_slots(Tasklet *tasklet, visitproc visit, void *arg);
 static PyObject *const *switch_iterated(const void *site);
 /* Free what a tasklet that is not started holds. */
 static inline void switch_free(Tasklet *tasklet);
+/* A tasklet that is not started may begin a new life, in another thread perhaps: forget what is left of one whose frames are lost. Runs no
+   Python code. */
+static inline void switch_renew(Tasklet *tasklet);
 
 /* Above the seam: whether the context is inside Context.run(), which must find it in place when it ends: 0, or -1 with an
    exception set. */
