@@ -17,7 +17,7 @@ help:
 	@echo 'make test       the test suite, under 10 minutes on 2 cores'
 	@echo 'make check      format, lint, types, layers, exceptions that are kept, C warnings, documentation, words'
 	@echo 'make pages      fill in what the documentation has from the code: maps, tables, signatures'
-	@echo 'make check-native  the core under a debug interpreter, sanitizers, leak and stress runs (about 20 minutes)'
+	@echo 'make check-native  the core under a debug interpreter, sanitizers, leak and stress runs (an hour on 2 cores)'
 	@echo 'make bench      figures beside those of the peers'
 	@echo 'make bench-threads  the page of threads and servers, on every Python >= 3.11 found (under 10 minutes)'
 	@echo 'make test-all   core and remote tests with every Python >= 3.11 found'
