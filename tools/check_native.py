@@ -109,6 +109,24 @@ POLLED_LESS = [
     )
 ]
 
+# Tests of how many switches pass between two looks at the timers, and how many timers of one look go before others.
+PACED = [
+    f"tests/core/test_timers.py::{test}"
+    for test in (
+        "test_timers_that_are_due_at_one_look_run_in_the_order_of_their_times",
+        "test_a_new_clock_knows_nothing_of_the_pace_of_the_one_before",
+    )
+]
+
+# Tests in which main switches inside a collection that it makes: it may where its stack stays in its place.
+MAIN_STAYS = [
+    f"tests/core/test_collecting.py::{test}"
+    for test in (
+        "test_another_tasklet_may_wait_while_main_is_inside_a_collection",
+        "test_an_exception_on_its_way_passes_the_callback_that_is_put_back",
+    )
+]
+
 ASAN_FLAGS = "-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g"
 
 NO_POOLS = "TASKLET_POOL=0 CHUNK_POOL=0 LARGE_POOL=0 GREENLET_POOL=1 SLICE_NEVER_KEPT"
@@ -396,7 +414,11 @@ def forced() -> Iterator[Job]:
     python = Path(sys.executable)
     for name, defines in FORCED.items():
         library = build(python, name, defines=defines)
-        left_out = (POLLED_LESS if "TICK" in defines else []) + (USUAL_STACKS if "STACKS_MOST" in defines else [])
+        left_out = [
+            *(POLLED_LESS + PACED if "TICKS" in defines else []),
+            *(MAIN_STAYS if "BASE_GAP" in defines else []),
+            *(USUAL_STACKS if "STACKS_MOST" in defines else []),
+        ]
         words = ["tests/core", *without(left_out)]
         for backend in backends(library):
             yield pytest(python, library, f"forced-{name}", backend, *words, PYTHONMALLOC="debug")
