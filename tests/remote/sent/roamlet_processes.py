@@ -42,3 +42,30 @@ def executed_program():
     code = "import roamlet_processes, sys; print(roamlet_processes.doubled(21), sys.argv[1:])"
     done = subprocess.run([sys.executable, "-c", code, "a"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     return done.stdout.decode()
+
+
+def executed_with(words, closed=False):
+    """The exit code of this Python with these words, and what it prints. `closed`: nothing that it inherits stays open."""
+    import subprocess
+    import sys
+
+    import roamlet_processes_lazy  # noqa: F401 - what is imported here is there
+
+    more = {"preexec_fn": lambda: os.closerange(3, 300)} if closed else {}
+    done = subprocess.run([sys.executable] + words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **more)
+    return done.returncode, done.stdout.decode()
+
+
+def executed_after_a_fork():
+    """The status of a process that was forked off while another thread made what executed Pythons inherit, and executes one."""
+    import signal
+    import sys
+
+    executed_with(["-c", "pass"])
+    with sys.modules["roamlet.wire.modules.children"]._lock:
+        child = os.fork()
+        if not child:
+            signal.alarm(20)
+            executed_with(["-c", "pass"])
+            os._exit(7)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -45,53 +45,150 @@ _LINES = [
     'sys.modules["roamlet"] = roamlet',
     "sys.meta_path.insert(0, made)",
     "sys.path_hooks.append(made.path_hook)",
+    "made.catch_up()",
 ]
 # Once in a process: multiprocessing sends this to those, too, that were executed with it.
 _START = "\n    ".join(["import sys\nif 'roamlet.wire' not in sys.modules:"] + _LINES)
-# What an executed Python does first; then what it was told. It gets an importer when an import finds nothing without it: most
-# programs need none, and it may have many megabytes.
+# What an executed Python does first; then what it was told. It gets an importer when an import finds nothing without it, or it
+# executes a Python itself: most programs need none, and it may have many megabytes. Threads that import meanwhile wait for it;
+# they may be going through the list of finders, so that it is replaced and not changed.
 _PROGRAM = "\n".join(
     [
-        "def _(fd, optional, now):",
-        "    import _thread, os, sys",
+        "def _(fd, place, optional, now):",
+        "    import _posixsubprocess, _thread, os, sys",
         "    lock = _thread.RLock()",
-        "    os.set_inheritable(fd, False)",
+        "    original = _posixsubprocess.fork_exec",
+        "    def is_there():",
+        "        try:",
+        "            status = os.fstat(fd)",
+        "        except OSError:",
+        "            return False",
+        "        return (status.st_dev, status.st_ino) == place",
         "    class Later(object):",
+        "        begun = False",
+        "        importer = None",
         "        @staticmethod",
         "        def made():",
         "            with lock:",
-        "                if Later in sys.meta_path:",
-        "                    sys.meta_path.remove(Later)",
-        "                    import pickle",
-        "                    pickle.loads(os.pread(fd, os.fstat(fd).st_size, 0))",
-        "                    os.close(fd)",
-        "            return sys.meta_path[0]",
+        "                if not Later.begun:",
+        "                    Later.begun = True",
+        "                    try:",
+        "                        _posixsubprocess.fork_exec = original",
+        "                        if is_there():",
+        "                            import pickle",
+        "                            pickle.loads(os.pread(fd, os.fstat(fd).st_size, 0))",
+        "                            os.close(fd)",
+        "                            Later.importer = sys.meta_path[0]",
+        "                    finally:",
+        "                        sys.meta_path = [one for one in sys.meta_path if one is not Later and one is not First]",
+        "            return Later.importer",
         "        @staticmethod",
         "        def find_spec(name, path=None, target=None):",
-        '            return None if name.partition(".")[0] in optional else Later.made().find_spec(name, path, target)',
+        '            made = None if name.partition(".")[0] in optional else Later.made()',
+        "            return made and made.find_spec(name, path, target)",
         "        @staticmethod",
         "        def find_distributions(*context):",
-        "            return Later.made().find_distributions(*context)",
-        "    sys.meta_path.append(Later)",
-        "    if now:",
-        "        Later.made()",
-        "_(%d, %r.split(), %r)",
+        "            made = Later.made()",
+        "            return made.find_distributions(*context) if made else ()",
+        "    def fork_exec(args, executables, *more):",
+        "        made = Later.made() if os.fsdecode(executables[0]) == sys.executable else None",
+        "        return (made.executing(original) if made else original)(args, executables, *more)",
+        "    class First(object):",
+        "        asked = False",
+        "        @staticmethod",
+        "        def find_spec(name, path=None, target=None):",
+        '            if name != "subprocess" or First.asked:',
+        "                return None",
+        "            First.asked = True",
+        '            spec = sys.modules["_frozen_importlib"]._find_spec(name, path)',
+        "            execute = spec.loader.exec_module",
+        "            def exec_module(module):",
+        "                execute(module)",
+        "                module._USE_POSIX_SPAWN = False",
+        "            spec.loader.exec_module = exec_module",
+        "            return spec",
+        "    if is_there():",
+        "        os.set_inheritable(fd, False)",
+        "        sys.meta_path = [First] + sys.meta_path + [Later]",
+        "        _posixsubprocess.fork_exec = fork_exec",
+        "        if now:",
+        "            Later.made()",
+        "_(%d, %r, %r.split(), %r)",
         "del _",
         "",
     ]
 )
 _CODE = "exec(compile(%r, '<string>', 'exec', 0, True))"
-_MODULE = "__import__('runpy')._run_module_as_main(%r)"
-_SCRIPT = (
-    "import os, sys\nsys.argv = sys.argv[1:]\nif sys.path[:1] == ['']:\n    sys.path[0] = os.path.dirname(os.path.realpath(%r))\n"
-    "del os, sys\n__import__('runpy').run_path(%r, run_name='__main__')"
+_MODULE = "\n".join(
+    [
+        "import sys",
+        "if sys.path[:1] == ['']:",
+        "    sys.path[0] = __import__('os').getcwd()",
+        "sys.argv[0] = '-m'",
+        "del sys",
+        "__import__('runpy')._run_module_as_main(%r)",
+    ]
 )
+# As the interpreter does it: in this module, which stays what it is when the script has ended and threads of it go on, and by
+# a path that is made absolute and not normalised.
+_SCRIPT = "\n".join(
+    [
+        "def _(path):",
+        "    import os, sys",
+        "    external = sys.modules['_frozen_importlib_external']",
+        "    names = sys.modules['__main__'].__dict__",
+        "    del names['_'], sys.argv[0]",
+        "    has_own = sys.path[:1] == ['']",
+        "    for hook in sys.path_hooks:",
+        "        try:",
+        "            hook(path)",
+        "        except ImportError:",
+        "            continue",
+        "        sys.path[: int(has_own)] = [path]",
+        "        return __import__('runpy')._run_module_as_main('__main__', False)",
+        "    if has_own:",
+        "        sys.path[0] = os.path.dirname(os.path.realpath(path))",
+        "    if sys.version_info >= (3, 9):",
+        "        path = os.path.join(os.getcwd(), path)",
+        "    try:",
+        "        with open(path, 'rb') as file:",
+        "            source = file.read()",
+        "    except OSError as error:",
+        "        said = (sys.executable, path, error.errno, error.strerror)",
+        '        sys.stderr.write("%%s: can\'t open file %%r: [Errno %%d] %%s%%s" %% (*said, os.linesep))',
+        "        sys.exit(2)",
+        "    if source[:4] == external.MAGIC_NUMBER:",
+        "        loader = external.SourcelessFileLoader('__main__', path)",
+        "        code = __import__('marshal').loads(source[16:])",
+        "    else:",
+        "        loader = external.SourceFileLoader('__main__', path)",
+        "        code = compile(source, path, 'exec', 0, True)",
+        "    names.update(__file__=path, __cached__=None, __loader__=loader)",
+        "    exec(code, names)",
+        "_(%r)",
+    ]
+)
+_LONGEST = (1 << 17) - 1  # bytes of a word: Linux takes none that is longer
 _WITH_VALUE = "WX"  # options of the interpreter that another word may follow
 _ADD_SEALS, _SEALS = 1033, 15  # as in extensions.py
 _FIRST = 100  # the lowest number for a descriptor that stays
 _OLD = 2
 
 _lock = threading.Lock()
+
+
+def _renew():
+    """In a process that was forked off: the thread that held a lock may not be here."""
+    global _lock
+    _lock = threading.Lock()
+    for one in sys.meta_path:
+        if isinstance(one, importer.Importer):
+            one._lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):  # 3.7 and later
+    os.register_at_fork(after_in_child=_renew)
+
 _made = [(None, None, None)]  # for which state of the importer, descriptor, its file
 _old = []  # descriptors of states before
 
@@ -149,12 +246,15 @@ def start(source, fork_exec, args, executables, close_fds, fds_to_keep, *more):
     options, program, rest = told
     try:
         fd = _state(source)
+        first = _PROGRAM % (fd, _identity(fd), " ".join(importer.OPTIONAL), source._parent_first != ())
     except EnvironmentError:  # the link is lost, or there are too many files
         return fork_exec(args, executables, close_fds, fds_to_keep, *more)
-    first = _PROGRAM % (fd, " ".join(importer.OPTIONAL), source._parent_first != ())
-    words = words[:1] + options + ["-c", first + program] + rest
+    code = os.fsencode(first + program)
+    if len(code) > _LONGEST:
+        return fork_exec(args, executables, close_fds, fds_to_keep, *more)
+    words = [os.fsencode(word) for word in words[:1] + options] + [b"-c", code] + [os.fsencode(word) for word in rest]
     fds = tuple(sorted(set(fds_to_keep) | {fd}))
-    return fork_exec([os.fsencode(word) for word in words], executables, close_fds, fds, *more)
+    return fork_exec(words, executables, close_fds, fds, *more)
 
 
 def _state(source):
@@ -219,10 +319,10 @@ def _told(words):
             if letter in _WITH_VALUE:
                 place += not word[index + 1 :]
                 break
-            if letter not in "bBdEiIOPqsSuvx":
+            if letter not in "bBdEiIOPqsSuv":
                 return None
         place += 1
     if place >= len(words) or words[place] == "-":
         return None
     script = words[place]
-    return words[1:place], _SCRIPT % (script, script), words[place:]
+    return words[1:place], _SCRIPT % (script,), words[place:]

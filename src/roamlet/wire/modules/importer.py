@@ -313,6 +313,11 @@ class Importer(object):
             spec.submodule_search_locations += _portions(name.rpartition(".")[2], sys.path if path is None else path)
         return spec
 
+    def catch_up(self):
+        """Do what waits for modules that were imported before this importer was there."""
+        for name in [name for name in self._watched if name in sys.modules]:
+            self._watched.pop(name)()
+
     def _watched_spec(self, name, path):
         then = self._watched.pop(name)
         for finder in sys.meta_path:
@@ -394,7 +399,14 @@ class Importer(object):
         posix = sys.modules.get("_posixsubprocess")
         if posix is None:  # another system
             return
-        original = posix.fork_exec
+        posix.fork_exec = fork_exec = self.executing(posix.fork_exec)
+        subprocess = sys.modules["subprocess"]
+        subprocess._USE_POSIX_SPAWN = False
+        if hasattr(subprocess, "_fork_exec"):
+            subprocess._fork_exec = fork_exec
+
+    def executing(self, original):
+        """Return what stands for `original`, the function of _posixsubprocess, and hands this importer's modules down."""
 
         def fork_exec(args, executables, *more):
             if self._ours and os.fsdecode(executables[0]) == sys.executable:
@@ -405,11 +417,7 @@ class Importer(object):
                 return sys.modules["roamlet.wire.modules.children"].start(self, original, args, executables, *more)
             return original(args, executables, *more)
 
-        posix.fork_exec = fork_exec
-        subprocess = sys.modules["subprocess"]
-        subprocess._USE_POSIX_SPAWN = False
-        if hasattr(subprocess, "_fork_exec"):
-            subprocess._fork_exec = fork_exec
+        return fork_exec
 
     def _serve_files(self):
         """Let importlib.resources.files ask for a reader, as it does on every other version: on 3.9 it makes a path."""
