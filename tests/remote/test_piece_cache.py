@@ -93,6 +93,19 @@ def test_one_that_joins_later_gets_it_from_the_one_before_it() -> None:
     assert hops.bytes[1] - before < 50
 
 
+def test_it_comes_from_the_last_one_that_has_it() -> None:
+    hops = Hops(3, most=10_000)
+    one, two = piece(os.urandom(5000)), piece(os.urandom(9000))
+    hops.bring(one)
+    hops.bring(two, hops.path[:1])  # the first one has forgotten the other by now
+    before = dict(hops.bytes)
+    assert hops.bring(one) == b"+" + one.data()
+    assert [hops.bytes[number] - before[number] < 50 for number in (1, 2, 3)] == [True] * 3
+    hops.bring(two, hops.path[:2])
+    hops.bring(one)
+    assert hops.bring(two) == b"+" + two.data()
+
+
 def test_what_was_used_longest_ago_is_forgotten_on_both_sides() -> None:
     hops = Hops(2, most=10_000)
     pieces = [piece(os.urandom(3000)) for _ in range(5)]

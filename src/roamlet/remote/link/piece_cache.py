@@ -83,8 +83,9 @@ def delivery_frames(path: Sequence[PieceCache], goal: int, number: int, piece: P
     `path` holds the caches of the intermediaries, the nearest one first. Raises what piece.data() does; nothing is to be sent
     then, and nothing is thought to be cached.
     """
-    missing = [cache for cache in path if piece.digest not in cache._kept]
-    if missing and missing[0] is path[0]:
+    having = [place for place, cache in enumerate(path) if piece.digest in cache._kept]
+    path = path[having[-1] :] if having else path  # each forgets by what it was asked for
+    if not having:
         data = piece.data()  # may fail: before anything is noted
         piece = Piece(piece.digest, piece.size, lambda: data)
     steps = []
