@@ -129,11 +129,17 @@ def _unpickled(data: Any, name: str) -> tuple[Any, BaseException | None]:
 
 
 class _Task:
-    __slots__ = ("args", "function", "future", "kwargs")
+    __slots__ = ("args", "before", "function", "future", "kwargs")
 
     def __init__(
-        self, future: Future[Any], function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        future: Future[Any],
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        before: Callable[[Context], object] | None = None,
     ) -> None:
+        self.before = before  # is called with the context that the task is about to be sent to
         self.future = future
         self.function = function
         self.args = args
@@ -218,6 +224,8 @@ class _Pool:
                 self._settled()
                 continue
             try:
+                if task.before is not None:
+                    task.before(context)
                 call = context.spawn(task.function, task.args, task.kwargs)
             except BaseException as error:
                 if isinstance(error, (ContextDied, ContextClosed)):
@@ -449,12 +457,22 @@ class Executor(futures.Executor):
         """
         if not callable(fn):
             raise TypeError(f"{fn!r} cannot be called: give the function itself, as in os.getpid, without ()")
+        return self._submit(fn, args, kwargs)
+
+    def _submit(
+        self,
+        fn: Callable[..., T],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        before: Callable[[Context], object] | None = None,
+    ) -> Future[T]:
+        """As submit(). `before(context)` is called right before the call is sent there; what it raises, the future does."""
         future: Future[T] = Future()
         if self._pickle:
             future._pickled = getattr(fn, "__qualname__", repr(fn))
-            task = _Task(future, on_target.pickled, (fn, args, kwargs), {})
+            task = _Task(future, on_target.pickled, (fn, args, kwargs), {}, before)
         else:
-            task = _Task(future, fn, args, kwargs)
+            task = _Task(future, fn, args, kwargs, before)
         self._pool.add(task)
         return future
 

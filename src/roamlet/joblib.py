@@ -10,12 +10,13 @@
 Neither joblib nor anything else need be installed there: it travels with the first call, as for all contexts.
 """
 
-import hashlib
+import contextlib
 import io
 import itertools
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import cloudpickle
@@ -26,7 +27,7 @@ from roamlet.core.os_threads import allocate_lock
 from roamlet.executor import Executor, Future
 from roamlet.remote import Context, Modules, ssh
 from roamlet.remote.calls.engine import calls_of
-from roamlet.remote.errors import CannotTravel
+from roamlet.remote.errors import CannotTravel, RemoteError
 from roamlet.wire.calls import executor as on_target
 
 __all__ = ["Backend", "register"]
@@ -35,6 +36,8 @@ NAME = "roamlet"
 LARGE = 1 << 20  # bytes from which on an array goes to each context once, whatever calls it is an argument of
 
 SHARED = ("cloudpickle", "joblib")  # packages that must be the same on both sides
+
+_KINDS = "biufcSUmM"  # of arrays that travel as data
 
 _tokens = itertools.count(1)
 
@@ -55,8 +58,9 @@ class Backend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc] # j
     when joblib no longer refers to the backend: at the end of its `with parallel_config(...)`.
 
     Functions and arguments travel as pickles (cloudpickle's, so that functions of the main script and lambdas do). An array of 1 MB
-    or more goes to each context once for one Parallel call, as it was when the first call with it was sent. Results are data, as
-    those of all calls. **`pickle=True` is a grant of rights**: results of any class come back, fitted estimators for instance, and
+    or more goes once to each context that runs calls with it, for one Parallel call, as it was when it was sent first. It stays
+    there while a call that has it is under way, and cannot be written to there. Results are data, as those of all calls.
+    **`pickle=True` is a grant of rights**: results of any class come back, fitted estimators for instance, and
     whoever controls a target can run code in this process.
 
     Opening blocks this tasklet. Raises TypeError or ValueError for arguments that make no sense, CannotTravel when a target has
@@ -90,14 +94,14 @@ class Backend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc] # j
         for context in executor.contexts:
             _check(context)
         self._lock = allocate_lock()
-        self._large: dict[int, tuple[Any, str]] = {}  # id -> the array, which stays so, and its token
+        self._large: dict[tuple[object, int], _Large] = {}  # by the Parallel call and the id of the array
         self._submitted: weakref.WeakSet[Future[Any]] = weakref.WeakSet()
         self.parallel: Any = None
 
     # ---- what joblib calls
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
-        """See joblib: how many calls run at a time. -1 and None: as many as there are places.
+        """See joblib: how many calls run at a time. -1 and None: in every place.
 
         1 is for n_jobs=1 alone, which joblib runs here, without a backend; with a single place a second call waits for it.
         """
@@ -110,24 +114,25 @@ class Backend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc] # j
 
     def submit(self, func: Callable[[], Any], callback: Callable[[Any], None] | None = None) -> Future[Any]:
         """See joblib. Pickles the batch here; never waits for it."""
-        future = self._executor.submit(on_target.unpickled, self._pickled(func))
+        arrays: list[_Large] = []
+        asks = getattr(callback, "parallel_call_id", None)  # joblib's for one Parallel call: others may be under way
+        try:
+            file = io.BytesIO()
+            _Pickler(file, partial(self._token, asks, arrays)).dump(func)
+            future = self._executor._submit(on_target.unpickled, (file.getvalue(),), {}, partial(self._send, arrays))
+        except BaseException:
+            self._release(arrays)
+            raise
         self._submitted.add(future)
         if callback is not None:
             future.add_done_callback(callback)
+        # After that callback, which submits the next call: what both have as an argument stays.
+        future.add_done_callback(partial(self._release, arrays))
         return future
 
     def retrieve_result_callback(self, out: Future[Any]) -> Any:
         """See joblib."""
         return out.result()
-
-    def stop_call(self) -> None:
-        """See joblib: one Parallel call has ended. Arrays that were sent for it are let go."""
-        with self._lock:
-            large, self._large = self._large, {}
-        tokens = [token for _, token in large.values()]
-        if tokens:
-            for context in self._executor.contexts:
-                context.spawn(on_target.forget, (tokens,))
 
     def terminate(self) -> None:
         """See joblib: nothing more comes for now. The contexts stay for the next Parallel call."""
@@ -136,29 +141,69 @@ class Backend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc] # j
     def abort_everything(self, ensure_ready: bool = True) -> None:
         """See joblib: cancel what has not begun."""
         for future in list(self._submitted):
-            future.cancel()
+            if not future.cancel():
+                future.add_done_callback(lambda one: one.exception())  # no caller asks for it any more
 
-    # ---- pickles
+    # ---- large arrays
 
-    def _pickled(self, func: Callable[[], Any]) -> bytes:
-        file = io.BytesIO()
-        _Pickler(file, self._token).dump(func)
-        return file.getvalue()
-
-    def _token(self, value: Any) -> str | None:
-        """The token of a large array, sent to all contexts by then; None for every other value."""
+    def _token(self, asks: object, arrays: "list[_Large]", value: Any) -> str | None:
+        """The token of a large array, which is added to `arrays`; None for every other value."""
         numpy = sys.modules.get("numpy")
-        if numpy is None or type(value) is not numpy.ndarray or value.nbytes < LARGE or value.dtype.hasobject:
+        if numpy is None or type(value) is not numpy.ndarray or value.nbytes < LARGE or value.dtype.kind not in _KINDS:
             return None
         with self._lock:
-            known = self._large.get(id(value))
-            if known is not None:
-                return known[1]
-            token = f"{next(_tokens)}-{hashlib.blake2b(repr(value.shape).encode(), digest_size=8).hexdigest()}"
-            self._large[id(value)] = value, token
-            for context in self._executor.contexts:
-                context.spawn(on_target.keep, (token, value))
-        return token
+            large = self._large.get((asks, id(value)))
+            if large is None:
+                large = self._large[asks, id(value)] = _Large((asks, id(value)), value, str(next(_tokens)))
+            if large not in arrays:
+                large.calls += 1
+                arrays.append(large)
+        return large.token
+
+    def _send(self, arrays: "Sequence[_Large]", context: Context) -> None:
+        """Send those that this context has not been sent. A call follows that has them as arguments."""
+        for large in arrays:
+            with self._lock:
+                if context in large.sent:
+                    continue
+                large.sent.add(context)
+            try:
+                _unasked(context, on_target.keep, large.token, large.value)
+            except BaseException:
+                with self._lock:
+                    large.sent.discard(context)
+                raise
+
+    def _release(self, arrays: "Sequence[_Large]", _: object = None) -> None:
+        """A call has ended that had these as arguments. What no other one has is let go, here and there."""
+        unused: dict[Context, list[str]] = {}
+        with self._lock:
+            for large in arrays:
+                large.calls -= 1
+                if not large.calls:
+                    del self._large[large.key]
+                    for context in large.sent:
+                        unused.setdefault(context, []).append(large.token)
+        for context, tokens in unused.items():
+            with contextlib.suppress(RemoteError):  # it has ended
+                _unasked(context, on_target.forget, tokens)
+
+
+class _Large:
+    """An array that goes to a context once for all calls of one Parallel call, while one of them has not ended."""
+
+    def __init__(self, key: tuple[object, int], value: Any, token: str) -> None:
+        self.key = key
+        self.value = value  # so that no other one gets its id
+        self.token = token
+        self.calls = 0
+        self.sent: set[Context] = set()
+
+
+def _unasked(context: Context, function: Callable[..., object], *args: Any) -> None:
+    """Call a function there whose end no caller waits for."""
+    call = context.spawn(function, args)
+    call.then(lambda: call.unanswered)
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]

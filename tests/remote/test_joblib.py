@@ -4,6 +4,7 @@ import gc
 import operator
 import os
 import shlex
+import signal
 import sys
 import weakref
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ import roamlet_joblib_sent as sent
 import roamlet.joblib
 from roamlet import remote
 from roamlet.executor import Executor
+from roamlet.wire.calls import executor as on_target
 from tests.remote import interpreters
 from tests.remote.inside import link_of
 
@@ -82,6 +84,59 @@ def test_a_large_array_goes_to_each_context_once_for_one_call_of_parallel(bare: 
         for context in executor.contexts:
             while context.call(sent.kept):
                 roamlet.sleep(0.01)
+
+
+def test_a_call_that_writes_to_a_large_array_is_told_and_changes_no_other_call(bare: "partial[remote.Context]") -> None:
+    array = numpy.zeros(500_000)
+    with joblib.parallel_config("roamlet", hosts=[bare]):
+        with pytest.raises(ValueError, match="read-only"):
+            parallel(batch_size=1)(joblib.delayed(sent.written)(array) for _ in range(4))
+        assert parallel(batch_size=1)(joblib.delayed(sent.written)(array[:9]) for _ in range(4)) == [1.0] * 4
+
+
+def test_large_arrays_of_one_call_each_go_to_one_context_and_are_let_go_after_it(
+    bare: "partial[remote.Context]",
+) -> None:
+    with Executor([bare, bare]) as executor, joblib.parallel_config("roamlet", executor=executor):
+        parallel(batch_size=1)(joblib.delayed(sent.kept)(numpy.zeros(9)) for _ in range(4))
+        before = [link_of(context).sender.bytes_down for context in executor.contexts]
+        kept = parallel(batch_size=1)(joblib.delayed(sent.kept)(numpy.zeros(200_000)) for _ in range(20))
+        after = [link_of(context).sender.bytes_down for context in executor.contexts]
+        assert max(kept) <= 3  # its own, and what is about to be let go
+        assert sum(after) - sum(before) < 1.1 * 20 * 8 * 200_000
+
+
+def test_another_call_of_parallel_that_ends_meanwhile_takes_no_array_away(bare: "partial[remote.Context]") -> None:
+    array = numpy.arange(500_000, dtype=float)
+    with joblib.parallel_config("roamlet", hosts=[bare]):
+        first = parallel(batch_size=1, pre_dispatch="all", return_as="generator")(
+            joblib.delayed(sent.item_later)(array, i) for i in range(5)
+        )
+        assert parallel()(joblib.delayed(abs)(i) for i in ()) == []
+        array[4] = -1
+        second = parallel(batch_size=1)(joblib.delayed(sent.item)(array, i) for i in (3, 4))
+        assert (list(first), second) == ([0, 1, 2, 3, 4], [3, -1])
+
+
+def test_large_arrays_that_are_no_data_travel_as_pickles(bare: "partial[remote.Context]") -> None:
+    array = numpy.zeros(200_000, [("a", "i4"), ("b", "f8")])
+    with joblib.parallel_config("roamlet", hosts=[bare]):
+        assert parallel(batch_size=1)(joblib.delayed(len)(array) for _ in range(3)) == [200_000] * 3
+
+
+def test_a_context_that_has_died_since_the_last_call_is_no_error_of_the_next(bare: "partial[remote.Context]") -> None:
+    array = numpy.arange(500_000, dtype=float)
+    with Executor([bare, bare], idempotent=True) as executor, joblib.parallel_config("roamlet", executor=executor):
+        os.kill(executor.contexts[0].facts.pid, signal.SIGKILL)
+        for _ in range(2):
+            assert parallel(batch_size=1)(joblib.delayed(sent.item)(array, i) for i in range(4)) == [0, 1, 2, 3]
+
+
+def test_what_is_let_go_before_it_has_come_is_not_kept() -> None:
+    on_target.forget(["early"])
+    on_target.keep("early", numpy.zeros(2))
+    assert not on_target._kept
+    assert not on_target._forgotten
 
 
 def test_results_are_data_unless_the_grant_is_given(bare: "partial[remote.Context]") -> None:

@@ -10,6 +10,7 @@ import traceback
 LIMIT = 600.0  # seconds that a large value may take
 
 _kept = {}  # token -> value
+_forgotten = set()  # tokens of what has not come yet
 _changed = threading.Condition()
 
 
@@ -39,18 +40,23 @@ def version_of(package):
     return getattr(__import__(package), "__version__", "without a version")
 
 
-def keep(token, value):
-    """Have a value for pickles that refer to it by this token, until `forget`."""
+def keep(token, array):
+    """Have an array for pickles that refer to it by this token, until `forget`. It can only be read: several calls share it."""
+    array.flags.writeable = False
     with _changed:
-        _kept[token] = value
+        if token in _forgotten:
+            _forgotten.remove(token)
+            return
+        _kept[token] = array
         _changed.notify_all()
 
 
 def forget(tokens):
-    """Let go of the values with these tokens."""
+    """Let go of the values with these tokens, those that are still on their way as well."""
     with _changed:
         for token in tokens:
-            _kept.pop(token, None)
+            if _kept.pop(token, None) is None:
+                _forgotten.add(token)
 
 
 def unpickled(data):
