@@ -15,10 +15,12 @@ import pathlib
 import struct
 import sys
 import threading
+import time
 import types
 import uuid
 import warnings
 import zoneinfo
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -485,3 +487,17 @@ def test_many_keys_of_many_hashes_are_taken(key):
     value = {key(number): number for number in range(5000)}
     assert codec.loads(codec.dumps(value)) == value
     assert codec.loads(codec.dumps(set(value))) == set(value)
+
+
+def test_numpy_is_waited_for_while_another_thread_imports_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "numpy.py").write_text("import time\ntime.sleep(0.3)\nis_whole = True\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    del sys.modules["numpy"]
+    monkeypatch.setattr(kinds, "may_import", True)
+    thread = threading.Thread(target=__import__, args=("numpy",))
+    thread.start()
+    while "numpy" not in sys.modules:
+        time.sleep(0.001)
+    assert kinds._numpy().is_whole
+    thread.join()

@@ -438,7 +438,8 @@ def _make_singleton(state):
 def _numpy():
     """Return numpy. What comes up may not import it: then the caller has to have done so."""
     numpy = sys.modules.get("numpy")
-    if numpy is None and may_import:
+    if may_import and (numpy is None or getattr(getattr(numpy, "__spec__", None), "_initializing", False)):
+        # Another thread may be importing it: then it is there in part.
         numpy = _imported("numpy", "numpy", "install it there, or send .tolist()")
     if numpy is None:
         raise CannotTravel("a value cannot travel: it is made of numpy, which is not imported here; import numpy")
