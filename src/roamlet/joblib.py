@@ -25,7 +25,7 @@ from joblib.parallel import AutoBatchingMixin, ParallelBackendBase
 
 from roamlet.core.os_threads import allocate_lock
 from roamlet.executor import Executor, Future
-from roamlet.remote import Context, Modules, ssh
+from roamlet.remote import Context, Modules, RemoteCall, ssh
 from roamlet.remote.calls.engine import calls_of
 from roamlet.remote.errors import CannotTravel, RemoteError
 from roamlet.wire.calls import executor as on_target
@@ -160,7 +160,7 @@ class Backend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc] # j
                 arrays.append(large)
         return large.token
 
-    def _send(self, arrays: "Sequence[_Large]", context: Context) -> None:
+    def _send(self, arrays: "list[_Large]", context: Context) -> None:
         """Send those that this context has not been sent. A call follows that has them as arguments."""
         for large in arrays:
             with self._lock:
@@ -168,25 +168,26 @@ class Backend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc] # j
                     continue
                 large.sent.add(context)
             try:
-                _unasked(context, on_target.keep, large.token, large.value)
+                call = context.spawn(on_target.keep, (large.token, large.value))
             except BaseException:
                 with self._lock:
                     large.sent.discard(context)
                 raise
+            call.then(partial(_tell_if_lost, context, large.token, call))
 
-    def _release(self, arrays: "Sequence[_Large]", _: object = None) -> None:
+    def _release(self, arrays: "list[_Large]", _: object = None) -> None:
         """A call has ended that had these as arguments. What no other one has is let go, here and there."""
         unused: dict[Context, list[str]] = {}
         with self._lock:
-            for large in arrays:
+            ended, arrays[:] = list(arrays), []  # the future that has them may be kept
+            for large in ended:
                 large.calls -= 1
                 if not large.calls:
                     del self._large[large.key]
                     for context in large.sent:
                         unused.setdefault(context, []).append(large.token)
         for context, tokens in unused.items():
-            with contextlib.suppress(RemoteError):  # it has ended
-                _unasked(context, on_target.forget, tokens)
+            _unasked(context, on_target.forget, tokens)
 
 
 class _Large:
@@ -201,9 +202,19 @@ class _Large:
 
 
 def _unasked(context: Context, function: Callable[..., object], *args: Any) -> None:
-    """Call a function there whose end no caller waits for."""
-    call = context.spawn(function, args)
-    call.then(lambda: call.unanswered)
+    """Call a function there whose end no caller waits for, if the context is open."""
+    with contextlib.suppress(RemoteError):
+        call = context.spawn(function, args)
+        call.then(lambda: call.unanswered)
+
+
+def _tell_if_lost(context: Context, token: str, call: RemoteCall[Any]) -> None:
+    """Let calls that wait for an array know that it could not be read there."""
+    if call.failed and call.unanswered is None:
+        try:
+            call.join(0)
+        except Exception as error:
+            _unasked(context, on_target.lose, token, f"{type(error).__name__}: {error}")
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]

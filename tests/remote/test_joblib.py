@@ -3,6 +3,7 @@
 import gc
 import operator
 import os
+import pickle
 import shlex
 import signal
 import sys
@@ -130,6 +131,18 @@ def test_a_context_that_has_died_since_the_last_call_is_no_error_of_the_next(bar
         os.kill(executor.contexts[0].facts.pid, signal.SIGKILL)
         for _ in range(2):
             assert parallel(batch_size=1)(joblib.delayed(sent.item)(array, i) for i in range(4)) == [0, 1, 2, 3]
+
+
+def test_an_array_that_cannot_be_read_there_fails_its_calls_at_once(
+    bare: "partial[remote.Context]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(on_target, "keep", sent.broken)
+    with joblib.parallel_config("roamlet", hosts=[bare], pickle=True):
+        with pytest.raises(pickle.UnpicklingError, match="cannot be read here: OSError: no room"):
+            parallel(batch_size=1)(joblib.delayed(sent.item)(numpy.zeros(200_000), i) for i in range(4))
+        monkeypatch.undo()
+        array = numpy.arange(200_000)
+        assert parallel(batch_size=1)(joblib.delayed(sent.item)(array, i) for i in range(4)) == [0, 1, 2, 3]
 
 
 def test_what_is_let_go_before_it_has_come_is_not_kept() -> None:

@@ -24,5 +24,9 @@ def written(array):
     return float(array[0])
 
 
+def broken(token, array):
+    raise OSError("no room")
+
+
 def kept(_=None):
     return len(sys.modules["roamlet.wire.calls.executor"]._kept)

@@ -51,6 +51,13 @@ def keep(token, array):
         _changed.notify_all()
 
 
+def lose(token, problem):
+    """Fail the calls that wait for this array: it has come, and could not be read."""
+    with _changed:
+        _kept[token] = pickle.UnpicklingError("an array that the call has cannot be read here: %s" % problem)
+        _changed.notify_all()
+
+
 def forget(tokens):
     """Let go of the values with these tokens, those that are still on their way as well."""
     with _changed:
@@ -72,4 +79,7 @@ class _Unpickler(pickle.Unpickler):
                 _changed.wait(LIMIT)
                 if len(_kept) == before and token not in _kept:
                     raise pickle.UnpicklingError("a large value did not come in %g seconds" % LIMIT)
-            return _kept[token]
+            value = _kept[token]
+        if isinstance(value, pickle.UnpicklingError):
+            raise value
+        return value
