@@ -11,6 +11,7 @@ import pytest
 
 import roamlet
 from roamlet import snapshot
+from roamlet.snapshot import _native
 from tests.snapshot.conftest import KNOWN
 
 pytestmark = pytest.mark.skipif(not KNOWN, reason="tasklets are saved on the backends that see their frames")
@@ -363,3 +364,23 @@ def test_annotations_of_functions_by_value():
     for each in (ch, copied):
         each.send(None)
     assert copied_out == out == [{"a": int, "b": "str", "return": float}]
+
+
+def plain(ch, out):
+    def inner(a):
+        return a
+
+    ch.receive()
+    out.append(inner)
+
+
+def test_a_function_without_annotations_gets_none_when_it_is_saved():
+    ch, out = roamlet.channel(), []
+    tasklet = roamlet.tasklet(plain)(ch, out)
+    roamlet.run()
+    inner = tasklet.frame.f_locals["inner"]
+    snapshot.dumps((ch, out))
+    assert _native.annotations_of(inner) is None
+    assert inner.__annotations__ == {}  # which gives it one
+    assert _native.annotations_of(inner) == {}
+    ch.send(None)

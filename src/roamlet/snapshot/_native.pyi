@@ -83,6 +83,11 @@ def function_begun(code: CodeType, globals: dict[str, object], /) -> FunctionTyp
 def never_called(function: FunctionType, /) -> None:
     """Let C code that calls a comprehension's function get ValueError from now on: it crashes with anything but an iterator."""
 
+def annotations_of(function: FunctionType, /) -> dict[str, Any] | None:
+    """Its annotations; None without any. Reading the attribute would give it a dict, which the interpreter does not expect in a
+    function that it has not finished.
+    """
+
 def generator_drop(generator: _Suspendable, /) -> None:
     """Let a suspended generator or coroutine be over, without its finally blocks."""
 

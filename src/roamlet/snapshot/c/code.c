@@ -273,3 +273,19 @@ native_never_called(PyObject *Py_UNUSED(module), PyObject *function)
     ((PyFunctionObject *)function)->vectorcall = refuse_call;
     Py_RETURN_NONE;
 }
+
+static PyObject *
+native_annotations_of(PyObject *Py_UNUSED(module), PyObject *function)
+{
+    if (!PyFunction_Check(function)) {
+        PyErr_Format(PyExc_TypeError, "annotations_of() takes a function, not %R", function);
+        return NULL;
+    }
+    PyObject *held = ((PyFunctionObject *)function)->func_annotations;
+    /* A tuple of names and values until the attribute is read for the first time. */
+    if (held != NULL && !PyDict_CheckExact(held))
+        held = PyFunction_GetAnnotations(function);
+    if (held == NULL && PyErr_Occurred())
+        return NULL;
+    return Py_NewRef(held != NULL ? held : Py_None);
+}

@@ -64,6 +64,7 @@ static PyMethodDef native_methods[] = {
     {"hold", native_hold, METH_VARARGS, "hold($module, tasklet, held, /)\n--\n\n"},
     {"function_begun", native_function_begun, METH_VARARGS, "function_begun($module, code, globals, /)\n--\n\n"},
     {"never_called", native_never_called, METH_O, "never_called($module, function, /)\n--\n\n"},
+    {"annotations_of", native_annotations_of, METH_O, "annotations_of($module, function, /)\n--\n\n"},
     {"generator_drop", native_generator_drop, METH_O, "generator_drop($module, generator, /)\n--\n\n"},
     {"generator_get", native_generator_get, METH_O, "generator_get($module, generator, /)\n--\n\n"},
     {"generator_set", native_generator_set, METH_VARARGS, "generator_set($module, generator, state, unit, offset, nulls, slots, handled, /)\n--\n\n"},

@@ -379,8 +379,8 @@ def _said_of(function: types.FunctionType) -> tuple[Any, ...]:
     annotate = getattr(function, "__annotate__", None)  # from 3.14 on
     if annotate is not None:
         more["__annotate__"] = annotate
-    elif function.__annotations__:
-        more["__annotations__"] = function.__annotations__
+    elif annotations := _native.annotations_of(function):
+        more["__annotations__"] = annotations
     if getattr(function, "__type_params__", ()):
         more["__type_params__"] = function.__type_params__  # type: ignore[attr-defined]
     return (more,) if more else ()
