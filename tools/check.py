@@ -43,7 +43,8 @@ CHECKED_WHEN_RUN = (
     ),
     *("importlib.resources", "importlib.resources.as_file", "os.memfd_create", "pathlib", "linecache.lazycache"),
     *("lzma", "compression", "compression.zstd"),
-    *("os.fsencode", "os.symlink(dir_fd)", "os.utime(ns)"),
+    *("os.fsencode", "os.fsdecode", "os.symlink(dir_fd)", "os.utime(ns)", "os.pread"),
+    *("os.MFD_ALLOW_SEALING", "os.MFD_CLOEXEC", "os.register_at_fork"),
     *("array.array.frombytes", "datetime.timezone", "enum", "enum.Flag", "types.SimpleNamespace", "types.CellType"),
 )
 PYTHON_SOURCES = [

@@ -60,11 +60,9 @@ begins_look(Scheduler *scheduler)
     if (now < 0)
         return -1;
     scheduler->began = now;
-    if (began == 0)
-        scheduler->begins = scheduler->begins_full;
-    else if (passed < TICK_NS / 2)
+    if (began != 0 && passed < TICK_NS / 2)
         begins_set(scheduler, scheduler->begins_full < BEGINS ? 2 * scheduler->begins_full : BEGINS);
-    else if (passed <= 2 * TICK_NS)
+    else if (began == 0 || passed <= 2 * TICK_NS)
         scheduler->begins = scheduler->begins_full;
     else {
         begins_set(scheduler, 1);

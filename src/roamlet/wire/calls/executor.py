@@ -81,5 +81,7 @@ class _Unpickler(pickle.Unpickler):
                     raise pickle.UnpicklingError("a large value did not come in %g seconds" % LIMIT)
             value = _kept[token]
         if isinstance(value, pickle.UnpicklingError):
-            raise value
+            raise pickle.UnpicklingError(
+                *value.args
+            )  # a new one for each call: an error that is kept would keep frames
         return value
