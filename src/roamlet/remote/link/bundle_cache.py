@@ -7,10 +7,9 @@ of the link caches it, and from then on a frame of some bytes says what to take 
 import hashlib
 import itertools
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
 
 from roamlet.remote.link.frames import ROOT
-from roamlet.remote.link.piece_cache import PieceCache
+from roamlet.remote.link.piece_cache import PieceCache, Steps, in_order
 from roamlet.wire import codec, protocol
 from roamlet.wire.modules import bundle as wire_bundle
 
@@ -48,14 +47,6 @@ class BundleInTransit:
         return packed
 
 
-class CacheFrames(NamedTuple):
-    """Frames after which an intermediary has cached a bundle. `deliver`, sent to the previous one, sends what was announced."""
-
-    clear: bytes = b""
-    announce: bytes = b""
-    deliver: bytes = b""
-
-
 class BundleCache:
     """What the intermediary `number` has cached. Not thread-safe: see Trunk.cache_lock.
 
@@ -73,10 +64,10 @@ class BundleCache:
         self._modules: dict[bytes, tuple[int, int]] = {}
         self._size = 0
 
-    def ensure(self, bundle: BundleInTransit, previous: "BundleCache | None") -> CacheFrames:
+    def ensure(self, bundle: BundleInTransit, previous: "BundleCache | None") -> Steps:
         """The frames after which all of `bundle` is cached. `previous` is that of the intermediary on the way, which has it."""
         if bundle.digest in self._bundles:
-            return CacheFrames()
+            return Steps()
         clear = b""
         if self._size + len(bundle.data) > MOST_BYTES:
             clear = self._clear()
@@ -94,10 +85,10 @@ class BundleCache:
         self._size += len(bundle.data)
         if whole and wire_bundle.packer_of(bundle.data) not in self._packers:
             self._bundles[bundle.digest] = (key, None)
-            return CacheFrames(clear, announce, deliver)
+            return Steps(clear, announce, deliver)
         self._modules.update((digests[index], (key, place)) for place, index in enumerate(missing))
         self._bundles[bundle.digest] = (key, None if whole else _ranges([self._modules[digest] for digest in digests]))
-        return CacheFrames(clear, announce, deliver)
+        return Steps(clear, announce, deliver)
 
     def insert(
         self, bundle: BundleInTransit, goal: int, identifier: int, kind: int, only: Sequence[int] | None = None
@@ -126,7 +117,6 @@ def delivery_frames(path: Sequence[BundleCache], goal: int, identifier: int, dat
     """The frames that deliver the bundle `data` to the context `goal` as the MODULES frame `identifier`.
 
     `path` holds the caches of the intermediaries, the nearest one first. The frames of one call must be sent before the next call.
-    The farthest hop is told first, and the bundle itself goes last: each hop knows its destination before its first byte comes.
     """
     bundle = BundleInTransit(data)
     steps = []
@@ -135,12 +125,7 @@ def delivery_frames(path: Sequence[BundleCache], goal: int, identifier: int, dat
         steps.append(cache.ensure(bundle, previous))
         previous = cache
     assert previous is not None
-    frames = [step.clear for step in steps]
-    delivery = previous.insert(bundle, goal, identifier, protocol.MODULES)
-    for step in reversed(steps):
-        frames += [step.announce, delivery]
-        delivery = step.deliver
-    return b"".join([*frames, delivery])
+    return in_order(steps, previous.insert(bundle, goal, identifier, protocol.MODULES))
 
 
 def _ranges(places: Sequence[tuple[int, int]]) -> Picks:

@@ -270,7 +270,7 @@ class Link:
         tunnel, trunk = self.process, self.trunk
         caching = self._caching_links_before()
         if not caching or trunk is None or not isinstance(tunnel, Tunnel):
-            body = piece_cache.MARK + piece.data()
+            body = piece_cache.MORE + piece.data()
             self.send_when_quiet(protocol.frame(self.identifier, ROOT, number, protocol.PIECE, body))
             return
         size = piece_cache.size_of(piece)

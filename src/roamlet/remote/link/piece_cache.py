@@ -14,8 +14,7 @@ from roamlet.remote.modules import Piece
 from roamlet.wire import codec, protocol
 
 MOST_BYTES = 1 << 28  # of pieces that one intermediary caches
-MARK = b"+"  # in front of each piece: see roamlet.wire.protocol, PIECE
-NUMBERS = 1 << 12  # that one frame tells to forget
+MORE = b"+"  # in front of each piece: see roamlet.wire.protocol, PIECE
 
 
 class PieceCache:
@@ -38,7 +37,7 @@ class PieceCache:
             return Steps()
         key = next(self._keys)
         if previous is None:
-            deliver = protocol.frame(self.number, ROOT, key, protocol.KEEP, MARK + piece.data())
+            deliver = protocol.frame(self.number, ROOT, key, protocol.KEEP, MORE + piece.data())
         else:
             deliver = previous.insert(piece, self.number, key, protocol.KEEP)
         announce = protocol.frame(self.number, ROOT, key, protocol.KEEP | protocol.KIND_CUT, b"")
@@ -54,7 +53,7 @@ class PieceCache:
 
     def _forget_oldest(self) -> bytes:
         keys: list[int] = []
-        while self._size > self._most and len(self._kept) > 1 and len(keys) < NUMBERS:
+        while self._size > self._most and len(self._kept) > 1:
             _, (key, size) = self._kept.popitem(last=False)
             self._size -= size
             keys.append(key)
@@ -65,16 +64,28 @@ class PieceCache:
 
 
 class Steps(NamedTuple):
-    """Frames after which an intermediary has cached a piece. `deliver`, sent to the previous one, sends what was announced."""
+    """Frames after which an intermediary has cached something. `deliver`, sent to the previous one, sends what was announced."""
 
     forget: bytes = b""
     announce: bytes = b""
     deliver: bytes = b""
 
 
+def in_order(steps: Sequence[Steps], delivery: bytes) -> bytes:
+    """The frames of all intermediaries, the nearest one first in `steps`, and of `delivery`, for the last one: it has the goal.
+
+    The farthest hop is told first, and what is delivered goes last: each hop knows its destination before its first byte comes.
+    """
+    frames = [step.forget for step in steps]
+    for step in reversed(steps):
+        frames += [step.announce, delivery]
+        delivery = step.deliver
+    return b"".join([*frames, delivery])
+
+
 def size_of(piece: Piece) -> int:
     """The bytes of the frame that the context gets."""
-    return protocol.HEADER_SIZE + len(MARK) + piece.size
+    return protocol.HEADER_SIZE + len(MORE) + piece.size
 
 
 def delivery_frames(path: Sequence[PieceCache], goal: int, number: int, piece: Piece) -> bytes:
@@ -94,9 +105,4 @@ def delivery_frames(path: Sequence[PieceCache], goal: int, number: int, piece: P
         steps.append(cache.ensure(piece, previous))
         previous = cache
     assert previous is not None
-    frames = [step.forget for step in steps]
-    delivery = previous.insert(piece, goal, number, protocol.PIECE, size_of(piece))
-    for step in reversed(steps):
-        frames += [step.announce, delivery]
-        delivery = step.deliver
-    return b"".join([*frames, delivery])
+    return in_order(steps, previous.insert(piece, goal, number, protocol.PIECE, size_of(piece)))

@@ -13,10 +13,10 @@ from roamlet.remote.base.threads import TaskletThread
 from roamlet.remote.errors import RemoteError
 from roamlet.remote.link.frames import ROOT
 from roamlet.remote.link.link import Link
+from roamlet.remote.link.piece_cache import MORE
 from roamlet.remote.modules import SMALL, Extension, SharedFile, form_for
 from roamlet.wire import protocol
 
-MORE = b"+"
 NOTHING = b"!"
 
 
@@ -117,9 +117,8 @@ class SharedObjectSender:
 
     def _send(self, file: SharedFile) -> None:
         try:
-            is_near = (
-                self._link.is_near and self._link.trunk is None
-            )  # an intermediary keeps it in its memory: in a small form
+            # An intermediary keeps it in its memory: in a small form.
+            is_near = self._link.is_near and self._link.trunk is None
             for piece in file.pieces(form_for(self.packer, is_near=is_near)):
                 self._link.send_piece(file.number, piece)
                 schedule()  # another link's modules may be waiting for this thread

@@ -75,13 +75,10 @@ class _Unpickler(pickle.Unpickler):
     def persistent_load(self, token):
         with _changed:
             while token not in _kept:
-                before = len(_kept)
-                _changed.wait(LIMIT)
-                if len(_kept) == before and token not in _kept:
+                if not _changed.wait(LIMIT):
                     raise pickle.UnpicklingError("a large value did not come in %g seconds" % LIMIT)
             value = _kept[token]
         if isinstance(value, pickle.UnpicklingError):
-            raise pickle.UnpicklingError(
-                *value.args
-            )  # a new one for each call: an error that is kept would keep frames
+            # A new one for each call: an error that is kept would keep frames.
+            raise pickle.UnpicklingError(*value.args)
         return value

@@ -14,7 +14,6 @@ import os
 import struct
 import sys
 import threading
-import zlib
 
 from roamlet.wire import codec, protocol
 from roamlet.wire.modules import bundle
@@ -164,7 +163,7 @@ class Extensions(object):
                         file.add(body[1:], "roamlet-%d" % number)
                     else:
                         file.problem = body[1:].decode("utf-8")
-                except (EnvironmentError, zlib.error, ImportError, AttributeError) as error:
+                except Exception as error:  # whatever the packer raises, or there are no files in memory here
                     file.problem = "%s: %s" % (type(error).__name__, error)
                 if file.problem is not None:
                     file.close()
