@@ -4,6 +4,9 @@
 
 Both interpreters run this file, so that they run the same code: it is written for Stackless's CPython 3.7, too. Each side is a
 process, which takes its turns while the other one sleeps.
+
+Two CPythons take different times for a loop that calls a method. So "interpreter" is the message's two loops around methods that
+never switch, and the last line is what a message takes beyond them.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+from collections import deque
 from importlib import import_module
 from time import thread_time
 from typing import Any, Callable, Dict, List, Sequence  # noqa: UP035 - 3.7 has no other names for them
@@ -19,6 +23,7 @@ from typing import Any, Callable, Dict, List, Sequence  # noqa: UP035 - 3.7 has 
 BARS = {
     "create": (20000, 1000, 0.6),
     "message": (80000, 1, 0.9),
+    "interpreter": (80000, 1, None),
     "schedule_10": (120000, 10, 0.8),
     "schedule_1000": (120000, 1000, 0.8),
 }
@@ -60,6 +65,26 @@ def message(side: Any, operations: int) -> float:
     return thread_time() - began
 
 
+def interpreter(side: Any, operations: int) -> float:
+    """The loops of message(), and its values, of which the next one drops the last, without a switch."""
+    values: Any = deque(maxlen=1)
+
+    def reader() -> None:
+        receive = values.clear
+        for _ in range(operations):
+            receive()
+
+    def writer() -> None:
+        send = values.append
+        for i in range(operations):
+            send(i)
+
+    began = thread_time()
+    writer()
+    reader()
+    return thread_time() - began
+
+
 def schedule(side: Any, count: int, operations: int) -> float:
     turns, schedule = operations // count, side.schedule
 
@@ -77,6 +102,7 @@ def schedule(side: Any, count: int, operations: int) -> float:
 FIGURES: Dict[str, Callable[[Any, int], float]] = {  # noqa: UP006
     "create": create,
     "message": message,
+    "interpreter": interpreter,
     "schedule_10": lambda side, operations: schedule(side, 10, operations),
     "schedule_1000": lambda side, operations: schedule(side, 1000, operations),
 }
@@ -119,6 +145,16 @@ class Side:
         self.process.communicate()
 
 
+def report(name: str, theirs: Sequence[float], ours: Sequence[float]) -> None:
+    """A line: the best turn of each side, their ratio, the median of the ratios of pairs, and the bar where there is one."""
+    pairs = sorted(our / their for our, their in zip(ours, theirs, strict=True))
+    bar = BARS[name][2] if name in BARS else None
+    print(
+        f"{name:14} {min(theirs):8.1f} {min(ours):8.1f}   {min(ours) / min(theirs):.2f}, pairs {pairs[len(pairs) // 2]:.2f}"
+        + (f", bar {bar}" if bar else "")
+    )
+
+
 def measure(python: str, rounds: int = ROUNDS, part: int = 1) -> Dict[str, Dict[str, List[float]]]:  # noqa: UP006
     """{figure: {side: ns of each turn}}, and prints the table: the best turns, and the median of what each pair of turns gives.
 
@@ -132,12 +168,12 @@ def measure(python: str, rounds: int = ROUNDS, part: int = 1) -> Dict[str, Dict[
                 taken[name][title].append(side.ns(name, max(operations // part // step, 1) * step))
     print("ns of CPU:", ", ".join(f"{title} on Python {side.version}" for title, side in sides.items()))
     for name, turns in taken.items():
-        theirs, ours = turns["Stackless"], turns["roamlet"]
-        pairs = sorted(our / their for our, their in zip(ours, theirs, strict=True))
-        ratio = min(ours) / min(theirs)
-        print(
-            f"{name:14} {min(theirs):8.1f} {min(ours):8.1f}   {ratio:.2f}, pairs {pairs[len(pairs) // 2]:.2f}, bar {BARS[name][2]}"
-        )
+        report(name, turns["Stackless"], turns["roamlet"])
+    beyond = {
+        side: [whole - loops for whole, loops in zip(turns, taken["interpreter"][side], strict=True)]
+        for side, turns in taken["message"].items()
+    }
+    report("message beyond", beyond["Stackless"], beyond["roamlet"])
     for side in sides.values():
         side.close()
     return taken

@@ -81,6 +81,9 @@ def test_stackless_and_roamlet_take_their_turns(
         name: {"Stackless": 2, "roamlet": 2} for name in beside_stackless.FIGURES
     }
     assert all(ns > 0 for turns in taken.values() for all_ns in turns.values() for ns in all_ns)
-    assert capsys.readouterr().out.count("bar") == len(beside_stackless.BARS) == len(beside_stackless.FIGURES)
+    said = capsys.readouterr().out
+    assert said.count("bar") == sum(bar is not None for _, _, bar in beside_stackless.BARS.values()) == 4
+    assert set(beside_stackless.BARS) == set(beside_stackless.FIGURES)
+    assert "message beyond" in said
     with pytest.raises(SystemExit, match="it has ended"):
         beside_stackless.Side(sys.executable, "no_such_module")
