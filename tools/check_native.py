@@ -58,6 +58,7 @@ NOT_UNDER_ASAN = [
     # It needs address space itself, and ends the process when it gets none; so it does for the signal of a guard.
     "tests/core/test_native.py::test_without_address_space_tasklets_share_what_there_is",
     "tests/core/test_native.py::test_what_runs_over_the_end_of_a_stack_meets_a_guard",
+    "tests/snapshot/test_images.py",
     # CPython 3.13 itself reads the freed thread state of a daemon thread, or one of C code, that is still there after the exit.
     "tests/core/test_deadlock_modes.py::test_a_timer_of_c_that_runs_its_function_in_a_thread_may_wake_main",
     "tests/core/test_threads.py::test_daemon_threads_with_tasklets_do_not_disturb_the_exit",

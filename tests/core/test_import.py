@@ -112,6 +112,38 @@ def test_imported_once_more_it_has_the_same_types_and_goes_on():
     assert printed == "True False True"
 
 
+def test_imported_once_more_locks_and_queues_have_the_same_types_and_go_on():
+    printed = output_of("""
+        import sys, roamlet
+        from roamlet import sync
+        def types():
+            return [getattr(sync, name) for name in dir(sync) if isinstance(getattr(sync, name), type)]
+        before = types()
+        old, got = sync.Condition(), []
+        class Waiting(sync.Semaphore):
+            pass
+        def wait():
+            with old:
+                got.append(old.wait(5))
+        waits = roamlet.tasklet(wait)()
+        roamlet.schedule()
+        for _ in range(3):
+            for name in [name for name in sys.modules if name.split(".")[0] == "roamlet"]:
+                del sys.modules[name]
+            import roamlet
+            from roamlet import sync
+        native = [each for each in types() if each.__module__ == "roamlet.sync" and each in before and each is not sync.ShutDown]
+        with old:
+            old.notify()
+        roamlet.run()
+        print(got, sorted(each.__name__ for each in native), issubclass(Waiting, sync.Semaphore), type(old) is sync.Condition)
+    """)
+    assert printed == (
+        "[True] ['BoundedSemaphore', 'Condition', 'Event', 'LifoQueue', 'Lock', 'PriorityQueue', 'Queue', 'RLock', 'Semaphore',"
+        " 'SimpleQueue', 'local'] True True"
+    )
+
+
 # What gives an interpreter its own GIL, and what lets it share the main one's. 3.11 knows the latter only.
 KINDS = ["legacy", "isolated"] if sys.version_info >= (3, 12) else ["legacy"]
 

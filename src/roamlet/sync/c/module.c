@@ -42,10 +42,12 @@ static struct PyModuleDef native_module = {
     .m_methods = native_methods,
 };
 
-/* Make the heap types. -1 with an exception set. */
+/* Make the heap types; those that are there stay, when the module is imported once more. -1 with an exception set. */
 static int
 types_make(void)
 {
+    if (PriorityQueue_Type != NULL) /* the last one */
+        return 0;
     const struct {
         PyTypeObject **place;
         PyType_Spec *spec;
@@ -72,14 +74,21 @@ PyMODINIT_FUNC
 PyInit__native(void)
 {
     PyObject *core, *module;
+    /* It is called again when the module is taken out of sys.modules and imported once more. */
     if ((api = roamlet_import_api()) == NULL || (core = PyImport_ImportModule("roamlet.core._core")) == NULL)
         return NULL;
-    Deadlock = PyObject_GetAttrString(core, "Deadlock");
-    TaskletExit = Deadlock != NULL ? PyObject_GetAttrString(core, "TaskletExit") : NULL;
-    Cancelled = TaskletExit != NULL ? PyObject_GetAttrString(core, "Cancelled") : NULL;
-    CancelScope = Cancelled != NULL ? PyObject_GetAttrString(core, "CancelScope") : NULL;
+    const struct {
+        PyObject **place;
+        const char *name;
+    } wanted[] = {{&Deadlock, "Deadlock"}, {&TaskletExit, "TaskletExit"}, {&Cancelled, "Cancelled"}, {&CancelScope, "CancelScope"}};
+    bool found = true;
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted && found; i++) {
+        PyObject *value = PyObject_GetAttrString(core, wanted[i].name);
+        Py_XSETREF(*wanted[i].place, value);
+        found = value != NULL;
+    }
     Py_DECREF(core);
-    if (CancelScope == NULL || queues_prepare() < 0 || types_make() < 0 || (module = PyModule_Create(&native_module)) == NULL)
+    if (!found || queues_prepare() < 0 || types_make() < 0 || (module = PyModule_Create(&native_module)) == NULL)
         return NULL;
     PyTypeObject *const types[] = {&Lock_Type, &RLock_Type, Condition_Type, Semaphore_Type, BoundedSemaphore_Type, Event_Type,
                                    Queue_Type, LifoQueue_Type, PriorityQueue_Type, &SimpleQueue_Type, NULL};

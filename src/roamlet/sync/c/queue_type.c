@@ -298,6 +298,8 @@ queues_prepare(void)
         {&str_append, "append"}, {&str_popleft, "popleft"}, {&str_pop, "pop"}, {&str_init, "_init"},
         {&str_qsize, "_qsize"}, {&str_put, "_put"}, {&str_get, "_get"},
     };
+    if (ShutDown != NULL) /* imported once more */
+        return 0;
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         PyObject *module = PyImport_ImportModule(wanted[i].module);
         *wanted[i].place = module != NULL ? PyObject_GetAttrString(module, wanted[i].name) : NULL;
