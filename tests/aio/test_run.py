@@ -15,7 +15,17 @@ from typing import Any
 import pytest
 
 import roamlet
-from roamlet import aio, spawn
+from roamlet import aio, io, spawn
+
+
+@pytest.fixture
+def connected() -> Iterator[tuple[io.socket, io.socket]]:
+    """Two of our sockets that never wait, as asyncio's are under roamlet.patch."""
+    ours, theirs = io.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        theirs.setblocking(False)
+        yield ours, theirs
 
 
 def in_tasklets(count: int, function: Callable[[], object]) -> list[object]:
@@ -246,6 +256,61 @@ def test_a_timeout_around_run_lets_the_coroutines_end() -> None:
     with pytest.raises(TimeoutError), roamlet.timeout(0.02):
         aio.run(main())
     assert ended == ["finally"]
+
+
+@pytest.mark.parametrize("call", ["recv", "recv_into", "recvmsg", "send", "accept", "connect"])
+def test_a_turn_of_a_loop_is_not_interrupted_by_calls_that_never_wait(
+    call: str, connected: tuple[io.socket, io.socket]
+) -> None:
+    """A tasklet that ends there would end its loop in the middle of a callback: with tasks that nothing goes on with."""
+    ours, _ = connected
+    given: dict[str, Any] = {"recv_into": bytearray(1), "send": b"", "connect": "\0nobody"}
+    ran: list[int] = []
+
+    def other() -> None:
+        while True:
+            ran.append(0)
+            roamlet.schedule()
+
+    def calls() -> list[int]:
+        before = len(ran)
+        for _ in range(1000):
+            with contextlib.suppress(OSError):
+                getattr(ours, call)(*([] if call == "accept" else [given.get(call, 1)]))
+        return ran[before:]
+
+    async def main() -> list[int]:
+        return calls()
+
+    beside = roamlet.tasklet(other)()
+    assert aio.run(main()) == []
+    assert calls() != []  # where no loop runs, which lets others run between its turns, those calls do
+    beside.kill()
+
+
+def test_a_loop_whose_time_is_over_still_receives_and_sends(connected: tuple[io.socket, io.socket]) -> None:
+    """What its tasks do at their ends; and a callback that another tasklet asks for is heard of through a socket, too."""
+    ours, theirs = connected
+    said: list[bytes] = []
+
+    def answer() -> None:
+        theirs.setblocking(True)
+        theirs.sendall(theirs.recv(10).upper())
+
+    async def main() -> None:
+        reader, writer = await asyncio.open_connection(sock=ours)
+        try:
+            await asyncio.sleep(60)
+        finally:
+            writer.write(b"bye")
+            said.append(await reader.readexactly(3))
+            writer.close()
+            await writer.wait_closed()
+
+    roamlet.tasklet(answer)()
+    with pytest.raises(TimeoutError), roamlet.timeout(0.02):
+        aio.run(main())
+    assert said == [b"BYE"]
 
 
 def test_a_loop_that_a_timeout_has_interrupted_can_be_interrupted_again() -> None:

@@ -15,7 +15,7 @@
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 #define ROAMLET_API_NAME "roamlet.core._core._API"
-#define ROAMLET_API_VERSION 13
+#define ROAMLET_API_VERSION 14
 
 /* Those who wait, the first first. Zeroed it is empty. Each is owned by the queue, and holds what embeds the queue in its
    call; the members are the core's alone. */
@@ -120,8 +120,10 @@ typedef struct {
 
     /* Call it in operations that succeed without waiting, in loops of which a tasklet could hold up all others: raises what a
        cancelled scope or an expired roamlet.timeout has for this tasklet, looks at hub and timers when it is time, and lets
-       others run then. 0, or -1 with an exception set. May switch. */
-    int (*checkpoint)(void);
+       others run then. 0, or -1 with an exception set. May switch. `waits`: whether the operation waits when it finds nothing to
+       do. One that never does is none of that within an event loop, whose turns let others run: an end of the tasklet that
+       is raised in the middle of a turn would leave the loop with work that it has begun. */
+    int (*checkpoint)(bool waits);
 
     /* Around a sleep of the hub, in place of PyEval_SaveThread() and PyEval_RestoreThread(): the thread asks for the GIL at once when it comes back,
        where others wait for the switch interval first. gil_return() keeps errno. */

@@ -138,7 +138,7 @@ api_interrupts_wait(void)
 }
 
 static int
-api_checkpoint(void)
+api_checkpoint(bool waits)
 {
     Scheduler *scheduler = scheduler_get();
     Tasklet *current;
@@ -147,6 +147,8 @@ api_checkpoint(void)
         return -1;
     current = scheduler->current;
     if (unlikely(scheduler->fixed != 0)) /* where no tasklet runs none is held up */
+        return 0;
+    if (!waits && tstate_loop(scheduler->tstate) != 0)
         return 0;
     if (unlikely(current->scope != NULL) && scope_check(current) < 0)
         return -1;

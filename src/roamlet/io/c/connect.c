@@ -8,7 +8,7 @@ Socket_accept(PyObject *self, PyObject *Py_UNUSED(none))
     Socket *socket = socket_of(self);
     Address address = {0};
     int64_t deadline = UNSET;
-    if (api->checkpoint() < 0)
+    if (socket_checkpoint(socket, 0) < 0)
         return NULL;
     if (!family_is_known(socket->family)) {
         PyObject *pair = socket_retry(self, "_accept", READ, NULL, 0, NULL, -1), *made;
@@ -82,7 +82,7 @@ static int
 connect_to(Socket *socket, const Address *address, socklen_t length)
 {
     int64_t deadline = UNSET, pause = FIRST_PAUSE;
-    if (api->checkpoint() < 0)
+    if (socket_checkpoint(socket, 0) < 0)
         return -1;
     for (;;) {
         if (connect(socket->fd, &address->any, length) == 0)

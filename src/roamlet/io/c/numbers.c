@@ -136,7 +136,7 @@ call_begin(Call *call, const char *what, PyObject *fd, PyObject *timeout, PyObje
     call->flags = is_daemon > 0 ? ROAMLET_WAIT_DAEMON : 0;
     if (is_daemon < 0 || (call->fd = descriptor_number(fd)) < 0 || api->deadline(timeout, what, &call->deadline) < 0)
         return -1;
-    return api->checkpoint();
+    return api->checkpoint(true);
 }
 
 static PyObject *
@@ -293,7 +293,7 @@ call_write(Call *call, const char *data, Py_ssize_t size, bool blocking)
         ssize_t written = blocking ? write_blocking(call->fd, data + done, part) : write(call->fd, data + done, part);
         if (written >= 0) {
             done += written;
-            if (done < size && api->checkpoint() < 0)
+            if (done < size && api->checkpoint(true) < 0)
                 return -1;
         } else if (errno == EINTR) {
             if (PyErr_CheckSignals() < 0)
@@ -342,7 +342,7 @@ io_let_go(PyObject *Py_UNUSED(module), PyObject *number)
 static PyObject *
 io_let_others_run(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    if (api->checkpoint() < 0)
+    if (api->checkpoint(true) < 0)
         return NULL;
     Py_RETURN_NONE;
 }

@@ -159,6 +159,14 @@ socket_set_timed_out(const Socket *socket, const char *what)
     Py_XDECREF(seconds);
 }
 
+/* Before a call: let others run when it is time, as a call that always finds something to do would hold them up. 0, or -1 with an
+   exception set. May switch. */
+static inline int
+socket_checkpoint(const Socket *socket, int flags)
+{
+    return api->checkpoint(socket->seconds != 0 && !(flags & MSG_DONTWAIT));
+}
+
 /* Nothing could be done now. Block the current tasklet until trying again makes sense. `deadline` is UNSET at first. 0, or -1
    with an exception set; `what` is for a TimeoutError. Switches. */
 static int
@@ -198,7 +206,7 @@ socket_retry(PyObject *self, const char *name, int direction, PyObject *const *a
     int flags = 0;
     if (flags_at >= 0 && (size_t)flags_at < count && PyLong_Check(args[flags_at]) && int_argument(args[flags_at], &flags) < 0)
         return NULL;
-    if (api->checkpoint() < 0)
+    if (socket_checkpoint(socket, flags) < 0)
         return NULL;
     for (;;) {
         PyObject *result = base_call(self, name, args, count, names);
@@ -260,7 +268,7 @@ Socket_until_done(PyObject *self, PyObject *const *args, Py_ssize_t count)
     int64_t deadline = UNSET;
     if (count < 2)
         return PyErr_Format(PyExc_TypeError, "_until_done() takes a name and a callable (%zd given)", count);
-    if (api->checkpoint() < 0)
+    if (socket_checkpoint(socket, 0) < 0)
         return NULL;
     for (;;) {
         PyObject *result = PyObject_Vectorcall(args[1], args + 2, (size_t)count - 2, NULL);

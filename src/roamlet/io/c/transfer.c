@@ -34,7 +34,7 @@ socket_receive(Socket *socket, char *buffer, size_t size, int flags, Address *ad
 {
     int64_t deadline = UNSET;
     size_t done = 0;
-    if (api->checkpoint() < 0)
+    if (socket_checkpoint(socket, flags) < 0)
         return -1;
     for (;;) {
         /* The hub has heard of nothing; but it is asked when tasklets wait, so that who does not wait asks the kernel. */
@@ -220,7 +220,7 @@ socket_send(Socket *socket, const char *data, Py_ssize_t size, int flags, const 
 {
     if (size > COPY_AT_ONCE && socket->type == SOCK_STREAM)
         size = COPY_AT_ONCE;
-    if (api->checkpoint() < 0)
+    if (socket_checkpoint(socket, flags) < 0)
         return -1;
     for (;;) {
         ssize_t sent = sendto(socket->fd, data, (size_t)size, flags | MSG_DONTWAIT | MSG_NOSIGNAL, address != NULL ? &address->any : NULL,

@@ -235,7 +235,7 @@ Queue_get(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *n
             (waits && queue_deadline(given[1], "Queue.get()", &deadline) < 0))
             return NULL;
     }
-    if (waits && queue_may_go_on(self) && unlikely(api->checkpoint() < 0))
+    if (waits && queue_may_go_on(self) && unlikely(api->checkpoint(true) < 0))
         return NULL;
     return queue_get(self, waits, deadline, arguments_end(args, count, names));
 }

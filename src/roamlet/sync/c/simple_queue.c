@@ -91,7 +91,7 @@ SimpleQueue_get(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObj
             (waits && queue_deadline(given[1], "SimpleQueue.get()", &deadline) < 0))
             return NULL;
     }
-    if (waits && self->count > 0 && unlikely(api->checkpoint() < 0))
+    if (waits && self->count > 0 && unlikely(api->checkpoint(true) < 0))
         return NULL;
     if (likely(self->count > 0))
         return simple_queue_take(self);
