@@ -253,6 +253,20 @@ def test_tasklets_that_wait_as_they_begin_hold_up_no_timer(clock):
     assert not any(tasklet.alive for tasklet in waiting)
 
 
+def test_tasklets_that_begin_slowly_together_hold_up_a_timer_by_three_of_them(clock):
+    """Fifty clients of a library that reads files for 150 ms each before it waits: what ran before told no pace, or a fast one."""
+    late = []
+    for _ in range(2):
+        roamlet.tasklet(ticks)(clock, 20, 0.001, late)
+        slow = [roamlet.tasklet(working)(clock, 1, 0.150) for _ in range(50)]
+        roamlet.run()
+        for _ in range(2000):
+            roamlet.schedule()
+        roamlet.sleep(0.001)
+    assert not any(tasklet.alive for tasklet in slow)
+    assert max(late) < 0.451
+
+
 def test_timers_that_are_due_at_one_look_run_in_the_order_of_their_times(clock):
     log = []
     for name, seconds in (("c", 0.003), ("a", 0.001), ("b", 0.002)):

@@ -185,6 +185,8 @@ struct Scheduler {
     PyObject *zombie; /* owned: a reference that the next tasklet drops */
     Tasklet *started; /* the list of all started tasklets but main */
     Scheduler *registered_next; /* all threads' schedulers */
+    int begins, begins_full; /* tasklets that may begin before the next look at their pace: few as long as that is not known */
+    int64_t began;           /* that look */
     int ticks, ticks_full;
     int ticks_given;  /* what `ticks` was when `ticks_before` was counted */
     int64_t ticks_before;

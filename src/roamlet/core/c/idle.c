@@ -7,6 +7,7 @@
 #define TICKS 256           /* switches between two looks at the clock, at most */
 #endif
 #define TICKS_OF_WORK 16    /* what the first run of a tasklet and a wait for the outside count for: fifty that each begin with a request take 10 ms */
+#define BEGINS 16           /* tasklets that begin between two looks at their pace, at most */
 #ifndef TICK_NS
 #define TICK_NS 1000000     /* how often timers and the hub are looked at while tasklets run */
 #endif
@@ -33,6 +34,41 @@ static inline int64_t
 ticks_counted(Scheduler *scheduler)
 {
     return scheduler->ticks_before + scheduler->ticks_given - scheduler->ticks;
+}
+
+/* So many tasklets may begin before the next look. */
+static inline void
+begins_set(Scheduler *scheduler, int begins)
+{
+    scheduler->begins = scheduler->begins_full = begins;
+}
+
+/* How long tasklets take that begin from now on is not known. */
+static inline void
+begins_forget(Scheduler *scheduler)
+{
+    begins_set(scheduler, 1);
+    scheduler->began = 0;
+}
+
+/* A tasklet begins: look at how long those before it have taken. Sixteen may begin between two looks of hub_tick, and where each is a client that
+   reads its library's files for 150 ms first, that look is to come with the next. May run Python code; -1 with an exception set. */
+static __attribute__((noinline)) int
+begins_look(Scheduler *scheduler)
+{
+    int64_t now = unlikely(clock_now != NULL) ? clock_ns() : monotonic_ns(), began = scheduler->began, passed = now - began;
+    if (now < 0)
+        return -1;
+    scheduler->began = now;
+    if (began != 0 && passed < TICK_NS / 2)
+        begins_set(scheduler, scheduler->begins_full < BEGINS ? 2 * scheduler->begins_full : BEGINS);
+    else if (began == 0 || passed <= 2 * TICK_NS)
+        scheduler->begins = scheduler->begins_full;
+    else {
+        begins_set(scheduler, 1);
+        ticks_set(scheduler, 1);
+    }
+    return 0;
 }
 
 /* The current tasklet does what takes far longer than a switch: let the next look come earlier. */
@@ -153,6 +189,7 @@ hub_wait(Scheduler *scheduler, int looked)
     }
     int failed = scheduler->hub != NULL ? hub_poll(scheduler, timeout) : doorbell_wait(scheduler, timeout);
     scheduler->looked = scheduler->last_tick = monotonic_ns(); /* the pace of switches has nothing to do with the time asleep */
+    begins_forget(scheduler);
     return failed;
 }
 

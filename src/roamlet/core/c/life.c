@@ -305,6 +305,7 @@ scheduler_create(void)
     scheduler->pid = getpid();
     scheduler->ticks_full = TICKS;
     ticks_set(scheduler, TICKS);
+    begins_forget(scheduler);
     scheduler->looked = monotonic_ns();
     scheduler->doorbell = PyThread_allocate_lock();
     scheduler->main = tasklet_alloc(&Tasklet_Type, scheduler);

@@ -171,6 +171,7 @@ core_set_clock(PyObject *Py_UNUSED(module), PyObject *args)
     if (scheduler != NULL && !scheduler->current->raises) { /* the pace was learnt from the other clock */
         scheduler->ticks_full = TICKS;
         ticks_set(scheduler, TICKS);
+        begins_forget(scheduler);
     }
     Py_RETURN_NONE;
 }

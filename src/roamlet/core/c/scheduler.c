@@ -396,7 +396,8 @@ tasklet_main(Scheduler *scheduler, Tasklet *tasklet)
         likely(switch_body_begin(scheduler, tasklet) == 0)) {
         Py_XDECREF(value); /* a tempval that nothing receives */
         ticks_spend(scheduler);
-        if (unlikely(--scheduler->ticks <= 0) && scheduler_tick(scheduler) < 0)
+        if ((unlikely(--scheduler->begins <= 0) && begins_look(scheduler) < 0) ||
+            (unlikely(--scheduler->ticks <= 0) && scheduler_tick(scheduler) < 0))
             result = NULL;
         else if (tasklet->kwargs == NULL)
             result = function_call(tasklet->function, tasklet->args);
