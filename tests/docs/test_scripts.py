@@ -35,6 +35,14 @@ JOBLIB = [
     if importlib.util.find_spec("sklearn") is not None
 ]
 
+# Those of Dask, where it is installed.
+DASK = [
+    script
+    for page in ("reference/dask.md", "howto/dask-over-ssh.md")
+    for script in scripts(ROOT / "docs" / page)[:1]
+    if importlib.util.find_spec("distributed") is not None and importlib.util.find_spec("pyarrow") is not None
+]
+
 # Those scripts of a page that stand for themselves, where the library that they need is installed.
 AIOHTTP = [
     script
@@ -77,7 +85,7 @@ def server(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "script", [*scripts(*PAGES), *EXECUTOR, *MOVING, *AIOHTTP, *JOBLIB], ids=lambda script: script.name
+    "script", [*scripts(*PAGES), *EXECUTOR, *MOVING, *AIOHTTP, *JOBLIB, *DASK], ids=lambda script: script.name
 )
 def test_a_script_of_the_documentation_runs_and_prints_what_the_page_says(script: Script, tmp_path):
     done = run(script, tmp_path)

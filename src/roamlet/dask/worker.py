@@ -1,0 +1,164 @@
+"""One worker, or a scheduler, of Dask in a context: what Dask's SpecCluster starts, watches and ends."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import dask
+from distributed.core import Status
+from distributed.deploy.spec import ProcessInterface
+
+import roamlet_dask_worker as on_target
+from roamlet import remote
+from roamlet.dask.certificates import Certificates
+from roamlet.dask.places import LOCAL, Place
+from roamlet.remote import Context
+from roamlet.remote.calls.engine import calls_of
+from roamlet.remote.errors import RemoteError
+
+START = 60.0  # seconds until a worker must be known to its scheduler
+STOP = 1.0  # seconds in which it may end in order
+CONFIG_OF_HERE = ("temporary-directory", "scheduler-address")
+
+_log = logging.getLogger("roamlet.dask")
+
+
+class InContext(ProcessInterface):  # type: ignore[misc] # distributed has types for itself alone
+    """What workers and schedulers have in common. `place`: where; `certificates`: what to serve and connect with."""
+
+    def __init__(self, place: Place, name: Any, certificates: Certificates | None) -> None:
+        super().__init__(name=name)
+        self.name = name
+        self.place = place
+        self.context: Context | None = None
+        self.said: dict[str, Any] = {}
+        self.reason = ""  # why it ended
+        self._given_up = False
+        self._certificates = certificates
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Its process on the host."""
+        return self.said.get("pid")
+
+    async def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        try:
+            self.context = context = await asyncio.to_thread(self.place.open, f"{self.place.name}/{self.name}")
+            if self._given_up:
+                raise remote.ContextClosed(
+                    f"the cluster was closed while {context.name!r} started", context=context.name
+                )
+            self.said = await self._begin(context)
+        except BaseException as error:
+            self.status = Status.failed
+            self.reason = f"{type(error).__name__}: {error}"
+            if self.context is not None:
+                await asyncio.to_thread(self.context.close)
+            self._event_finished.set()
+            raise
+        self.address = self.said["address"]
+        await super().start()
+        life = context.spawn(on_target.wait)
+        life.then(partial(self._tell, life))
+
+    async def _begin(self, context: Context) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _tell(self, life: Any) -> None:
+        """In a thread of roamlet's: the worker has ended, or its context has."""
+        try:
+            reason = str(life.join(0))
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}".partition("\n")[0].partition(" The last lines")[0]
+        assert self._loop is not None
+        with contextlib.suppress(RuntimeError):  # the loop has ended, too
+            self._loop.call_soon_threadsafe(self._has_ended, reason)
+
+    def _has_ended(self, reason: str) -> None:
+        self.reason = self.reason or reason
+        if self.status == Status.running:
+            self.status = Status.closed
+            self._event_finished.set()
+            self._lost()
+
+    def _lost(self) -> None:
+        """It has ended, and was not told to."""
+
+    async def close(self) -> None:
+        """End it, in order if that takes a second at most."""
+        if self.status not in (Status.closing, Status.closed, Status.failed):
+            self.status = Status.closing
+        if self.context is not None:
+            if not self.context.closed:
+                with contextlib.suppress(RemoteError, remote.CallTimeout):
+                    await self.context.acall(on_target.stop, (STOP,), timeout=STOP + 0.5)
+            await asyncio.to_thread(self.context.close)
+        await super().close()
+
+    async def give_up(self) -> None:
+        """Let its start fail, if it is under way."""
+        if self.status == Status.created:
+            self._given_up = True
+            if self.context is not None:
+                await asyncio.to_thread(self.context.close)
+
+    def _config(self) -> str:
+        """Dask's configuration of this process, without what is about this machine."""
+        config = {key: value for key, value in dask.config.config.items() if key not in CONFIG_OF_HERE}
+        return dask.config.serialize(config)  # type: ignore[no-any-return]
+
+    def _pems(self, role: str) -> dict[str, str]:
+        return {} if self._certificates is None else self._certificates.of(role)
+
+
+class ContextWorker(InContext):
+    """A worker in a process that a context starts, for the specification of a SpecCluster; Cluster is made of them.
+
+    `options` are those of distributed.Worker. `preload`: modules that are sent ahead and imported before it takes tasks.
+    """
+
+    def __init__(
+        self,
+        scheduler: str,
+        *,
+        name: Any = None,
+        place: Place | None = None,
+        certificates: Certificates | None = None,
+        preload: tuple[str, ...] = (),
+        lost: "Callable[[ContextWorker], object] | None" = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(place or Place(LOCAL), name, certificates)
+        self.scheduler_address = scheduler
+        self._preload = preload
+        self._options = options
+        self._when_lost = lost
+
+    async def _begin(self, context: Context) -> dict[str, Any]:
+        options = {**self._options, "name": self.name, "preload": list(self._preload)}
+        for module in self._preload:
+            await asyncio.to_thread(calls_of(context).shipping.send_module, module)
+        args = (self.scheduler_address, options, self.place.share, self._pems("worker"), self._config())
+        return await context.acall(on_target.start_worker, args, timeout=START)
+
+    def _lost(self) -> None:
+        if self._when_lost is not None:
+            self._when_lost(self)
+
+
+class ContextScheduler(InContext):
+    """A scheduler in a process on a host."""
+
+    def __init__(self, *, place: Place, certificates: Certificates, **options: Any) -> None:
+        super().__init__(place, "scheduler", certificates)
+        self._options = options
+
+    async def _begin(self, context: Context) -> dict[str, Any]:
+        return await context.acall(
+            on_target.start_scheduler, (self._options, self._pems("scheduler"), self._config()), timeout=START
+        )
