@@ -15,6 +15,7 @@ from .aio import measure as aio
 from .ansible import measure as ansible
 from .call_async import measure as call_async
 from .calls import measure as calls
+from .clusters import measure as clusters
 from .core import measure as core
 from .delivery import measure as delivery
 from .executor import measure as executor
@@ -40,6 +41,7 @@ PARTS = {
     "files": files,
     "call_async": call_async,
     "executor": executor,
+    "clusters": clusters,
     "aio": aio,
     "threads": threads,
     "sleeping": sleeping,
@@ -62,7 +64,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "parts",
         nargs="*",
-        metavar="core|import|calls|stream|delivery|start|files|call_async|executor|aio|threads|sleeping|io|libraries|wsgi|snapshot|seeing|gil|server|ansible",
+        metavar="core|import|calls|stream|delivery|start|files|call_async|executor|clusters|aio|threads|sleeping|io|libraries|wsgi|snapshot|seeing|gil|server|ansible",
         help="what to measure; without any, everything but ansible, which takes root and more than an hour",
     )
     parser.add_argument(

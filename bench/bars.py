@@ -128,6 +128,21 @@ def executor_cost(run: dict[str, Any]) -> float:
     return float(costs["roamlet"] / costs["calls"])
 
 
+def cluster_start(run: dict[str, Any]) -> float:
+    taken = run["clusters"]["ready_s"]
+    return float(taken["roamlet"] / taken["dask"])
+
+
+def cluster_work(side: str, name: str) -> Callable[[dict[str, Any]], float]:
+    """The seconds for one workload as a multiple of those of Dask's LocalCluster."""
+
+    def value(run: dict[str, Any]) -> float:
+        taken = run["clusters"]["workload_s"][name]
+        return float(taken[side] / taken["dask"])
+
+    return value
+
+
 def file_rate(run: dict[str, Any]) -> float:
     """roamlet's bytes per second at 200 ms as a multiple of Mitogen's."""
     rates = run["files"]["rates"]
@@ -324,6 +339,15 @@ BARS = (
     Bar("core", "message, roamlet / gevent", 0.05, RATIO, core_peer("message", "gevent")),
     Bar("core", "hand-over by semaphores, roamlet / gevent", 1 / 15, RATIO, core_peer("semaphore", "gevent")),
     Bar("core", "contended lock, roamlet / gevent", 1 / 15, RATIO, core_peer("contended", "gevent")),
+    Bar("clusters", "ready, roamlet / LocalCluster", 2.0, RATIO, cluster_start),
+    *(
+        Bar("clusters", f"{name}, roamlet / LocalCluster", 1.05, RATIO, cluster_work("roamlet", name))
+        for name in ("array", "groupby", "join", "tiny")
+    ),
+    *(
+        Bar("clusters", f"{name} over links, roamlet / LocalCluster", 1.3, RATIO, cluster_work("links", name))
+        for name in ("array", "groupby", "join", "tiny")
+    ),
     Bar("delivery", "parent's CPU, second context / first", 0.15, RATIO, delivery_cpu),
     Bar("delivery", "the way to the second context", 2.0, "MB", lambda run: run["delivery"]["mb"]["second"]),
     Bar("executor", "a call that does nothing, CPU, executor / context.call", 1.15, RATIO, executor_cost),

@@ -58,6 +58,10 @@ rename, of
 - **Executors**: calls that do nothing are all submitted to one worker before the first result is asked for; the CPU time is
   that of the process which submits, with all of its threads. Calls of 1 ms use the CPU for so long, so that of two cores the
   executor itself and what carries the calls take their part.
+- **Dask clusters**: by the clock, the best turn, closing the worst. roamlet's workers run on a bare virtual environment of the
+  same Python, behind one context, to which everything is sent compressed, as over ssh; a cluster before has filled the cache
+  folder. Dask's LocalCluster has everything installed, and a Nanny for each worker. Both preload dask.array and dask.dataframe.
+  roamlet's connections are always TLS, those of LocalCluster as the row says. Workers, scheduler and client share the cores.
 - **Event loops in tasklets**: CPU time of the process, in turns with asyncio's loop in a process of its own; the median of the
   ratios of neighbouring turns. An echo is 100 bytes over asyncio's streams, the clients being in another process, each with one
   message under way. `await_` and `wrap` are compared with a task that is made and awaited; the function of `wrap` switches once.

@@ -7,6 +7,7 @@ from roamlet_bench.show import NONE, Table, number
 
 from .aio.measure import FIGURES as AIO_FIGURES
 from .ansible import report as ansible
+from .clusters.measure import SIDES as CLUSTERS
 from .core import FIGURES, blocked
 from .executor.measure import SIDES as EXECUTORS
 from .libraries.measure import ALONE
@@ -44,6 +45,8 @@ def tables(run: dict[str, Any]) -> list[Table]:
         made.append(call_async_table(run["call_async"]))
     if "executor" in run:
         made.append(executor_table(run["executor"]))
+    if "clusters" in run:
+        made.append(clusters_table(run["clusters"]))
     if "aio" in run:
         made.append(aio_table(run["aio"]))
     if "threads" in run:
@@ -450,6 +453,17 @@ def executor_table(taken: dict[str, Any]) -> Table:
     for side, title in EXECUTORS.items():
         if side in taken["no_op_us"]:
             table.rows.append([title, number(taken["no_op_us"][side], 0), number(taken["used"][side], 2)])
+    return table
+
+
+def clusters_table(taken: dict[str, Any]) -> Table:
+    workloads = list(taken["workload_s"])
+    heads = ["", f"s until {taken['workers']} workers are ready", *(f"s: {name}" for name in workloads), "s to close"]
+    table = Table("Dask clusters on this machine", heads)
+    for side, title in CLUSTERS.items():
+        if side in taken["ready_s"]:
+            seconds = [number(taken["workload_s"][name].get(side), 2) for name in workloads]
+            table.rows.append([title, number(taken["ready_s"][side], 1), *seconds, number(taken["close_s"][side], 1)])
     return table
 
 
