@@ -10,7 +10,7 @@ ARGS ?=
 C_SOURCES := $(shell find src/roamlet/*/c -name '*.[ch]' 2>/dev/null)
 PREPARE := tools/prepare.sh
 
-.PHONY: help demo test check check-native docs pages bench bench-threads test-all test-exhaustive try-pythons test-lab test-ansible lab-demo ansible-demo judges judges-ansible judges-executor soak cleanroom nightly try-aarch64 clean
+.PHONY: help demo test check check-native docs pages bench bench-threads test-all test-exhaustive try-pythons test-lab test-ansible lab-demo ansible-demo judges judges-ansible judges-dask judges-executor soak cleanroom nightly try-aarch64 clean
 
 help:
 	@echo 'make demo       local contexts and tasklets: the whole story in half a minute'
@@ -28,6 +28,7 @@ help:
 	@echo 'make lab-demo   three offices on this machine joined by roamlet vpn, shown, and taken down again (root)'
 	@echo 'make judges     CPython'"'"'s own tests with the stock and the patched standard library, on every Python >= 3.11 found (an hour)'
 	@echo 'make judges-executor  tests of CPython, joblib and scikit-learn over roamlet.executor and roamlet.joblib (10 minutes)'
+	@echo 'make judges-dask   tests of distributed'"'"'s own clusters over roamlet.dask (5 minutes)'
 	@echo 'make judges-ansible  the integration tests of ansible-core with stock ssh and with roamlet (root, takes hours)'
 	@echo 'make ansible-demo  one playbook over ten hosts of a lab with stock ssh, Mitogen and roamlet (root)'
 	@echo 'make soak       the tests that take longer'
@@ -72,6 +73,9 @@ judges: .venv/.core
 
 judges-executor: .venv/.core
 	@$(BIN)/python -m tools.judges.executors $(ARGS)
+
+judges-dask: .venv/.core
+	@$(BIN)/python -m tools.judges.dask_cluster $(ARGS)
 
 judges-ansible: .venv/.core
 	@$(BIN)/python -m apps.ansible.judges $(ARGS)

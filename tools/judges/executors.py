@@ -11,11 +11,11 @@ import argparse
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from tools.judges.__main__ import found_pythons, prepared, version_of
-from tools.judges.judging import run_tests
+from tools.judges.judging import Run, run_tests
 from tools.judges.suites import INSIDE
 
 PLACE = Path(__file__).parent
@@ -52,6 +52,25 @@ def _has_tests(python: str) -> bool:
     return subprocess.run([python, "-c", code], check=False).returncode == 0
 
 
+def print_run(name: str, run: Run, exceptions: Collection[str]) -> bool:
+    """Print its line of the table, and what does not pass; return whether that is what `exceptions` name, and no less."""
+    failed = {test: one for test, one in run.outcomes.items() if one.outcome not in ("passed", "skipped")}
+    excepted = [test for test in failed if test.endswith(tuple(exceptions))]
+    needless = [test for test in run.passed() if test.endswith(tuple(exceptions))]
+    skipped = sum(one.outcome == "skipped" for one in run.outcomes.values())
+    counts = f"{len(run.passed()):7} {skipped:8} {len(excepted):9} {len(failed) - len(excepted):11}"
+    print(f"{name:14} {counts}  {run.seconds:.0f} s", flush=True)
+    for test, one in failed.items():
+        if test not in excepted:
+            last = (one.text.strip().splitlines() or [""])[-1]
+            print(f"  {test} {one.outcome}: {last[:200]}")
+    for test in needless:
+        print(f"  {test} passes: its exception is needless")
+    if run.state != "done" or not run.passed():
+        print(f"  was not run to its end: {run.text[-500:]}")
+    return len(failed) == len(excepted) and not needless and run.state == "done" and bool(run.passed())
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prepare, run and print."""
     parser = argparse.ArgumentParser(prog="python -m tools.judges.executors", description=__doc__)
@@ -80,21 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.environ.update(environment)
         # pytest would read the configuration of this repository.
         run = run_tests([inside], [str(INSIDE), "-c", os.devnull, *words], patch=None, cwd=Path(inside).parents[1])
-        failed = {test: one for test, one in run.outcomes.items() if one.outcome not in ("passed", "skipped")}
-        excepted = [test for test in failed if test.endswith(tuple(EXCEPTIONS))]
-        needless = [test for test in run.passed() if test.endswith(tuple(EXCEPTIONS))]
-        skipped = sum(one.outcome == "skipped" for one in run.outcomes.values())
-        counts = f"{len(run.passed()):7} {skipped:8} {len(excepted):9} {len(failed) - len(excepted):11}"
-        print(f"{name:14} {counts}  {run.seconds:.0f} s", flush=True)
-        for test, one in failed.items():
-            if test not in excepted:
-                last = (one.text.strip().splitlines() or [""])[-1]
-                print(f"  {test} {one.outcome}: {last[:200]}")
-        for test in needless:
-            print(f"  {test} passes: its exception is needless")
-        if run.state != "done" or not run.passed():
-            print(f"  was not run to its end: {run.text[-500:]}")
-        if len(failed) > len(excepted) or needless or run.state != "done" or not run.passed():
+        if not print_run(name, run, EXCEPTIONS):
             status = 1
     return status
 
