@@ -7,11 +7,13 @@ import contextlib
 import fcntl
 import logging
 import os
+import queue
 import shutil
 import socket
 import subprocess
 import tempfile
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 ROLES = ("client", "scheduler", "worker")
@@ -104,18 +106,30 @@ class _Server:
 
 
 _server: _Server | None = None
+_out: "queue.SimpleQueue[Any]" = queue.SimpleQueue()  # bounded by the credit that readers give
 
 
 def start_worker(
-    scheduler: str, options: dict[str, Any], share: int, pems: dict[str, str], config: str
+    scheduler: str,
+    options: dict[str, Any],
+    share: int,
+    pems: dict[str, str],
+    config: str,
+    name: str = "",
+    line: Any = None,
 ) -> dict[str, Any]:
-    """Start the worker of this process; return its address and pid when its scheduler has it. `share`: of so many on this host."""
+    """Start the worker of this process; return its address and pid when its scheduler has it. `share`: of so many on this host.
+
+    `name` and `line` are what it is called in `roamlet://`, and the channel by which its frames come.
+    """
     from dask.system import CPU_COUNT
     from distributed import Worker
     from distributed.core import Status
     from distributed.system import MEMORY_LIMIT
 
     options = dict(options)
+    if line is not None:
+        _join(name, line)
     folder = None
     if not options.get("local_directory"):
         folder = options["local_directory"] = private_folder()
@@ -149,6 +163,25 @@ def start_worker(
     }
 
 
+def outgoing() -> Iterator[Any]:
+    """The frames of `roamlet://` that this process sends."""
+    while True:
+        yield _out.get()
+
+
+def _join(name: str, line: Any) -> None:
+    import roamlet_dask_comm  # imported here because most clusters talk by TCP
+
+    port = roamlet_dask_comm.Port(name, _out.put)
+
+    def read() -> None:
+        for frame in line:
+            port.take(tuple(frame))
+        port.close()
+
+    threading.Thread(target=read, name="roamlet-dask-frames", daemon=True).start()
+
+
 def start_scheduler(options: dict[str, Any], pems: dict[str, str], config: str) -> dict[str, Any]:
     """Start a scheduler in this process; return its address and the port of its dashboard."""
     from distributed import Scheduler
@@ -177,6 +210,8 @@ def _start(
         options["security"] = security = Security(**security_fields(files))
         if peer:
             _greet(peer, security)
+    elif peer.startswith("roamlet://"):
+        options["security"] = Security(require_encryption=False)  # the links are ssh's
     _server = server = _Server()
     threading.Thread(target=server.run, args=(make,), name="roamlet-dask", daemon=True).start()
     server.ready.wait()

@@ -54,7 +54,7 @@ AIOHTTP = [
 MOVING = scripts(ROOT / "docs/howto/move-a-running-tasklet.md")[:1] if KNOWN else []
 
 
-def run(script, folder, *words, environment=None):
+def run(script, folder, *words, environment=None, timeout=60):
     path = folder / "script.py"
     path.write_text(script.text)
     return subprocess.run(
@@ -64,7 +64,7 @@ def run(script, folder, *words, environment=None):
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=timeout,
         check=False,
     )
 
@@ -106,3 +106,14 @@ def test_the_first_scripts_for_tasklets_for_sockets_and_for_hosts_are_in_the_rea
     assert "roamlet.tasklet(" in first.text
     assert "io.create_server(" in second.text
     assert "remote.ssh(" in third.text
+
+
+@pytest.mark.exhaustive(
+    reason="tests/remote/dask has hosts over ssh where nothing is installed, and this page runs here"
+)
+@pytest.mark.skipif(not DASK, reason="Dask with dataframes is not installed")
+def test_the_groupby_of_the_page_on_dask_runs_on_three_hosts(server, tmp_path):
+    host, environment = server
+    done = run(DASK[-1], tmp_path, host, host, "roamlet-second-name", environment=environment, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == DASK[-1].prints

@@ -13,10 +13,12 @@ from dask.utils import parse_bytes
 from distributed import Scheduler
 from distributed.core import Status
 from distributed.deploy.spec import SpecCluster
+from distributed.security import Security
 from distributed.utils import format_dashboard_link, get_ip
 
 import roamlet_dask_worker as on_target
 from roamlet.dask import certificates
+from roamlet.dask.exchange import Exchange
 from roamlet.dask.places import LOCAL, Host, Place, came_from, checked
 from roamlet.dask.worker import ContextScheduler, ContextWorker
 from roamlet.remote import Modules
@@ -24,6 +26,8 @@ from roamlet.remote.errors import HostUnreachable
 
 LOOPBACK = "127.0.0.1"
 DASHBOARD = f"{LOOPBACK}:8787"  # any other port where this one is taken
+SCHEME = "roamlet"
+COMMS = ("tls", SCHEME)
 PROBE = 5.0  # seconds for a connection to this machine
 SHORT = 10.0  # a worker that lives no longer than these seconds has failed: its successor starts later each time
 PAUSE = 0.1  # seconds before a successor starts: its scheduler may have died, too
@@ -41,11 +45,13 @@ class Cluster(SpecCluster):  # type: ignore[misc] # distributed has types for it
     everything else travels when a task imports it.
 
     `scheduler`: "local", in this process, or a host. `address`: by which hosts reach this machine, where that is not the one that
-    their ssh comes from. `nthreads`, `memory_limit`: of each worker; its share of the host by default. `local_directory`: a
-    folder on the hosts; by default a private one in their memory that is removed, and nothing is spilled. `modules`: which may
-    travel and whose copy counts, by default this process's. `dashboard_address`: where its pages are served, None for
-    nowhere. `worker_options` are further arguments of distributed.Worker. `asynchronous`, `loop`, `name` and `silence_logs`
-    are SpecCluster's, as are scale(), adapt(), get_client(), get_logs() and the rest.
+    their ssh comes from. `comm`: "tls", or "roamlet" for hosts that reach nothing by TCP: all goes over roamlet's links.
+
+    `nthreads`, `memory_limit`: of each worker; its share of the host by default. `local_directory`: a folder on the hosts; by
+    default a private one in their memory that is removed, and nothing is spilled. `modules`: which may travel and whose copy
+    counts, by default this process's. `dashboard_address`: where its pages are served, None for nowhere. `worker_options` are
+    further arguments of distributed.Worker. `asynchronous`, `loop`, `name` and `silence_logs` are SpecCluster's, as are scale(),
+    adapt(), get_client(), get_logs() and the rest.
 
     Workers, scheduler and clients talk by TLS, with certificates made for this cluster, whose keys are never in a file on a disk.
     Within it Dask's own trust holds: whoever controls a worker or a client can run code in all others, and in this process.
@@ -64,6 +70,7 @@ class Cluster(SpecCluster):  # type: ignore[misc] # distributed has types for it
         preload: Iterable[str] = (),
         scheduler: Host = LOCAL,
         address: str | None = None,
+        comm: str = "tls",
         nthreads: int | None = None,
         memory_limit: int | str | None = None,
         local_directory: str | None = None,
@@ -82,10 +89,16 @@ class Cluster(SpecCluster):  # type: ignore[misc] # distributed has types for it
         limit = _bytes(memory_limit)
         self._places = checked(hosts, python, modules, max(1, workers_per_host))
         self._scheduler_place = None if scheduler == LOCAL else checked([scheduler], python, modules, 1)[0]
+        if comm not in COMMS or (comm == SCHEME and (self._scheduler_place is not None or address is not None)):
+            raise ValueError(
+                f"comm is 'tls' or 'roamlet', and with 'roamlet' the scheduler is in this process: not comm={comm!r}, "
+                f"scheduler={scheduler!r:.40}, address={address!r:.40}"
+            )
+        self._exchange: Exchange | None = None
+        self._by_links = comm == SCHEME
         self._address = address
         self._certificates = certificates.made()
         self._dashboard_address = dashboard_address
-        self._silence = silence_logs
         self._for_scheduler: certificates.InMemory | None = None
         self._prepared = False
         self._up = False  # the first workers were started: until then an error is the caller's
@@ -94,13 +107,13 @@ class Cluster(SpecCluster):  # type: ignore[misc] # distributed has types for it
         self._short_lives: dict[Any, int] = {}
         self._begun: dict[Any, float] = {}
         self._corrections: set[asyncio.Future[None]] = set()
-        options: dict[str, Any] = {"silence_logs": silence_logs} if silence_logs else {}
+        options: dict[str, Any] = {"dashboard_address": f"{LOOPBACK}:0"}
+        options |= {"silence_logs": silence_logs} if silence_logs else {}
         options |= worker_options or {}
         options |= {"nthreads": nthreads, "memory_limit": limit, "local_directory": local_directory}
         self._worker_options = options
         self._preload = _modules(preload)
         names = [place for place in self._places for _ in range(workers_per_host)]
-        self._next = 0
         try:
             super().__init__(
                 workers={number: self._spec(place) for number, place in enumerate(names)},
@@ -108,7 +121,7 @@ class Cluster(SpecCluster):  # type: ignore[misc] # distributed has types for it
                 worker=self._spec(self._places[0]),
                 asynchronous=asynchronous,
                 loop=loop,
-                security=self._certificates.here(),
+                security=Security(require_encryption=False) if self._by_links else self._certificates.here(),
                 silence_logs=silence_logs or False,
                 name=name,
             )
@@ -142,9 +155,17 @@ class Cluster(SpecCluster):  # type: ignore[misc] # distributed has types for it
             self._log(f"{place.name}: {'this machine' if place.hub is None else place.hub.facts}")
         if self._scheduler_place is None and self._dashboard_address == DASHBOARD and not _is_free(8787):
             self._dashboard_address = f"{LOOPBACK}:0"  # without Dask's warning: dashboard_link says which it is
-        options: dict[str, Any] = {"dashboard_address": self._dashboard_address, "protocol": "tls://", "port": 0}
+        # Without a dashboard Dask serves some pages all the same.
+        served = self._dashboard_address or f"{LOOPBACK}:0"
+        options: dict[str, Any] = {"dashboard_address": served, "protocol": "tls://", "port": 0}
         options["dashboard"] = None if self._dashboard_address else False
-        if self._scheduler_place is None:
+        if self._by_links:
+            self._exchange = exchange = Exchange()
+            for spec in self.worker_spec.values():
+                spec["options"]["exchange"] = exchange
+            options |= {"host": exchange.port.name, "protocol": f"{SCHEME}://", "security": self.security}
+            self.scheduler_spec = {"cls": Scheduler, "options": options}
+        elif self._scheduler_place is None:
             # Of its own: Dask keeps closed schedulers for long, while clients may keep the cluster's.
             self._for_scheduler = self._certificates.here()
             options |= {"host": await self._reachable(), "security": self._for_scheduler}
@@ -181,8 +202,8 @@ class Cluster(SpecCluster):  # type: ignore[misc] # distributed has types for it
             said += bad
         raise HostUnreachable(
             "the scheduler cannot run in this process: " + "; ".join(said) + "\n"
-            "    Name an address of this machine that the hosts reach, address='192.0.2.1', or let it run on one of them: "
-            f"scheduler={self._places[0].name!r}"
+            "    Have everything go over roamlet's links, comm='roamlet'; or name an address of this machine that the hosts reach, "
+            f"address='192.0.2.1'; or let it run on one of them, scheduler={self._places[0].name!r}"
         )
 
     def _give_up(self) -> None:
@@ -205,7 +226,10 @@ class Cluster(SpecCluster):  # type: ignore[misc] # distributed has types for it
             "certificates": self._certificates,
             "preload": self._preload,
             "lost": self._worker_ended,
+            "exchange": self._exchange,
         }
+        if self._by_links:
+            options["certificates"] = None
         return {"cls": ContextWorker, "options": options}
 
     def new_worker_spec(self) -> dict[Any, dict[str, Any]]:
@@ -341,7 +365,7 @@ class Cluster(SpecCluster):  # type: ignore[misc] # distributed has types for it
     def dashboard_link(self) -> str:
         """Where a browser finds the dashboard; "" without one."""
         server = self.scheduler_info.get("services", {}).get("dashboard")
-        if server is None:
+        if server is None or self._dashboard_address is None:
             return ""
         host = str(self._dashboard_address).rpartition(":")[0]
         if not host or host == "0.0.0.0":
@@ -374,6 +398,8 @@ class Cluster(SpecCluster):  # type: ignore[misc] # distributed has types for it
             await self._close_places()
             if self._for_scheduler is not None:
                 self._for_scheduler.close()
+            if self._exchange is not None:
+                self._exchange.close()
 
     async def _close_places(self) -> None:
         places = [*self._places, *([self._scheduler_place] if self._scheduler_place else [])]

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import logging
+import os
+import signal
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -14,6 +16,7 @@ from distributed.deploy.spec import ProcessInterface
 import roamlet_dask_worker as on_target
 from roamlet import remote
 from roamlet.dask.certificates import Certificates
+from roamlet.dask.exchange import Exchange
 from roamlet.dask.places import LOCAL, Place
 from roamlet.remote import Context
 from roamlet.remote.calls.engine import calls_of
@@ -95,10 +98,22 @@ class InContext(ProcessInterface):  # type: ignore[misc] # distributed has types
             self.status = Status.closing
         if self.context is not None:
             if not self.context.closed:
-                with contextlib.suppress(RemoteError, remote.CallTimeout):
+                try:
                     await self.context.acall(on_target.stop, (STOP,), timeout=STOP + 0.5)
+                except (RemoteError, TimeoutError):  # C code there keeps the interpreter's lock, or it has just ended
+                    await asyncio.to_thread(self._kill)
             await asyncio.to_thread(self.context.close)
         await super().close()
+
+    def _kill(self) -> None:
+        """End its process from beside it."""
+        if self.pid is None:
+            return
+        with contextlib.suppress(OSError, RemoteError):
+            if self.place.hub is None:
+                os.kill(self.pid, signal.SIGKILL)
+            else:
+                self.place.hub.call(os.kill, (self.pid, signal.SIGKILL.value), timeout=STOP)
 
     async def give_up(self) -> None:
         """Let its start fail, if it is under way."""
@@ -131,9 +146,11 @@ class ContextWorker(InContext):
         certificates: Certificates | None = None,
         preload: tuple[str, ...] = (),
         lost: "Callable[[ContextWorker], object] | None" = None,
+        exchange: Exchange | None = None,
         **options: Any,
     ) -> None:
         super().__init__(place or Place(LOCAL), name, certificates)
+        self._exchange = exchange
         self.scheduler_address = scheduler
         self._preload = preload
         self._options = options
@@ -144,7 +161,11 @@ class ContextWorker(InContext):
         for module in self._preload:
             await asyncio.to_thread(calls_of(context).shipping.send_module, module)
         args = (self.scheduler_address, options, self.place.share, self._pems("worker"), self._config())
-        return await context.acall(on_target.start_worker, args, timeout=START)
+        if self._exchange is None:
+            return await context.acall(on_target.start_worker, args, timeout=START)
+        name, line = self._exchange.join()
+        self._exchange.serve(name, context)
+        return await context.acall(on_target.start_worker, (*args, name, line), timeout=START)
 
     def _lost(self) -> None:
         if self._when_lost is not None:

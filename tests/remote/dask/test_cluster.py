@@ -19,6 +19,8 @@ from roamlet import remote
 from roamlet.dask import Cluster
 from tests.remote.dask.conftest import NOWHERE, folders
 
+pytestmark = pytest.mark.once(reason="contexts and Dask's event loop do the same on each switching backend")
+
 
 def until(done: Callable[[], object], seconds: float = 60) -> None:
     """Wait until it is so, for something that another process does."""
@@ -68,17 +70,26 @@ def test_a_worker_that_is_killed_has_a_successor_and_its_tasks_run_again(cluster
     assert "worker 0 on local has ended: ContextDied" in cluster.get_logs()["Cluster"]
 
 
-def test_killing_workers_at_random_spoils_no_result(cluster: Cluster, client: Client) -> None:
+@pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.soak)])
+def test_killing_workers_at_random_spoils_no_result(
+    cluster: Cluster, client: Client, kills: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("roamlet.dask.cluster.SHORT", 0)  # they are not to blame
     rng = random.Random(24)
-    futures = client.map(sent.slow_square, range(300), pure=False, seconds=0.01)
+    cluster.scheduler.allowed_failures = kills
+    tasks = 100 * kills
+    futures = client.map(sent.slow_square, range(tasks), pure=False, seconds=0.01)
     total = client.submit(sum, futures)
-    for _ in range(3):
+    for _ in range(kills):
+        until(lambda: [worker for worker in list(cluster.workers.values()) if worker.pid])
         victim = rng.choice([worker for worker in list(cluster.workers.values()) if worker.pid])
         os.kill(victim.pid, signal.SIGKILL)
         until(lambda gone=victim: gone not in cluster.workers.values())
-        until(lambda: len(client.ncores()) == 2)
-    assert total.result(60) == sum(n * n for n in range(300))
-    assert client.gather(futures) == [n * n for n in range(300)]
+        if rng.random() < 0.5:
+            until(lambda: len(client.ncores()) == 2)
+    assert total.result(300) == sum(n * n for n in range(tasks))
+    assert client.gather(futures) == [n * n for n in range(tasks)]
+    until(lambda: len(client.ncores()) == 2)
 
 
 def test_a_large_result_whose_worker_dies_on_its_way_is_made_again(cluster: Cluster, client: Client) -> None:
@@ -192,3 +203,15 @@ def test_it_closes_while_tasks_run(make: Callable[..., Cluster]) -> None:
         cluster.close()
         assert not os.path.exists(f"/proc/{pid}")
         assert not future.done() or future.status != "finished"
+
+
+def test_it_closes_while_c_code_keeps_the_lock_of_a_worker(make: Callable[..., Cluster]) -> None:
+    with remote.local(name="gate") as gate:
+        cluster = make([gate])
+        with Client(cluster, set_as_default=False) as client:
+            future = client.submit(sent.hold, 100)
+            until(lambda: any(client.processing().values()))
+            pid = cluster.workers[0].pid
+            cluster.close()
+            until(lambda: not os.path.exists(f"/proc/{pid}"))
+            assert future.status != "finished"

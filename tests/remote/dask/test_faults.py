@@ -21,6 +21,8 @@ from tests.remote import interpreters
 from tests.remote.dask.conftest import NOWHERE, folders
 from tests.remote.dask.test_cluster import until
 
+pytestmark = pytest.mark.once(reason="contexts and Dask's event loop do the same on each switching backend")
+
 
 @pytest.mark.parametrize(
     ("hosts", "options", "error", "says"),
@@ -202,3 +204,15 @@ def test_where_memory_takes_no_folder_the_usual_place_does(monkeypatch: pytest.M
     made = Path(done.stdout.strip())
     assert made.parent == tmp_path
     until(lambda: not made.exists())
+
+
+def test_hosts_that_do_not_reach_this_machine_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSH_CONNECTION", "192.0.2.7 1 192.0.2.8 22")  # what local contexts say that they came from
+    monkeypatch.setattr("roamlet.dask.cluster.get_ip", lambda: "127.0.0.1")
+    monkeypatch.setattr(on_target, "reaches", sent.reaches_nothing)
+    with remote.local(name="gate") as gate:
+        with pytest.raises(remote.HostUnreachable) as refused:
+            Cluster([gate], dashboard_address=NOWHERE)
+    assert "192.0.2.7 does not belong to this machine" in str(refused.value)
+    assert "gate does not reach 127.0.0.1: no route" in str(refused.value)
+    assert "comm='roamlet'" in str(refused.value) and "address='192.0.2.1'" in str(refused.value)

@@ -4,6 +4,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+pytestmark = pytest.mark.once(reason="contexts and Dask's event loop do the same on each switching backend")
+
 PROGRAM = """
 import gc, json, os, sys, threading
 
@@ -29,8 +33,9 @@ def lead(number):
 
 
 def once():
-    with Cluster(["local"], nthreads=1, modules=remote.Modules(), dashboard_address="127.0.0.1:0") as cluster:
-        with cluster.get_client() as client:
+    for comm in ("tls", "roamlet"):
+        options = {"nthreads": 1, "modules": remote.Modules(), "dashboard_address": "127.0.0.1:0", "comm": comm}
+        with Cluster(["local"], **options) as cluster, cluster.get_client() as client:
             assert client.submit(pow, 2, 10).result() == 1024
 
 
