@@ -1,17 +1,32 @@
-"""The pytest plugin: `pytest --roamlet-patch` makes the standard library cooperative before the first conftest.py is imported.
+"""The pytest plugin: `pytest --roamlet-patch` makes the standard library cooperative before the first conftest.py is imported, and
+pytest-xdist's `--tx roamlet//ssh=alpha` runs tests in contexts.
 
 A module of its own beside the package: every run of pytest where roamlet is installed loads it, and most do not ask for it.
 """
 
+import os
+import sys
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
-__all__ = ["pytest_addoption", "pytest_load_initial_conftests", "pytest_report_header"]
+__all__ = [
+    "pytest_addoption",
+    "pytest_configure",
+    "pytest_load_initial_conftests",
+    "pytest_report_header",
+    "pytest_xdist_setupnodes",
+]
 
 # pytest's own, which were imported before: they wait for nothing while a test runs, or must not be replaced.
 _OF_PYTEST = {"_pytest", "pluggy", "pytest", "pytest_timeout", "xdist", "execnet"}
+
+
+_RESTARTS = 4  # of each worker on average, as pytest-xdist has it for -n
+
+_SYS_PATH: pytest.StashKey[list[str]] = pytest.StashKey()
+"""Of the configuration: sys.path as it was before pytest added anything to it."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,6 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Install before conftest.py files and test modules are imported; take out when pytest ends."""
+    early_config.stash[_SYS_PATH] = [os.path.abspath(path) for path in sys.path]
     if not early_config.known_args_namespace.roamlet_patch:
         return
     # Inside: see the first comment.
@@ -71,3 +87,20 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     from roamlet import patch
 
     return [f"roamlet.patch: {', '.join(patch.status().areas)}"]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Limit how many workers are replaced on hosts: xdist goes on for ever when each one dies as it starts."""
+    specs = config.getoption("tx", [])
+    if any("roamlet" in spec for spec in specs) and config.getoption("maxworkerrestart", None) is None:
+        config.option.maxworkerrestart = str(_RESTARTS * len(specs))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config, specs: list[Any]) -> None:
+    """Bring the project to the hosts of `--tx roamlet//...`, before xdist makes workers there."""
+    if any(spec.roamlet for spec in specs):
+        from roamlet.testing import xdist
+
+        sys_path: list[str] = config.stash[_SYS_PATH]
+        xdist.prepare(config, specs, sys_path)

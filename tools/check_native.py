@@ -65,6 +65,7 @@ NOT_UNDER_ASAN = [
     "tests/core/test_slices.py::test_a_daemon_thread_in_slices_does_not_disturb_the_exit",
     "tests/io/test_responsive.py::test_a_forked_child_starts_with_the_usual_interval",
     "tests/io/test_workers.py::test_the_interpreter_exits_while_jobs_run",
+    "tests/io/test_workers.py::test_a_job_may_fork_and_its_child_may_use_roamlet",
     "tests/sync/test_storm.py::test_locks_work_until_the_interpreter_ends",
 ]
 

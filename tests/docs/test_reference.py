@@ -11,6 +11,7 @@ PUBLIC = [
     "roamlet",
     "roamlet.dask",
     "roamlet.diagnose",
+    "roamlet.execnet",
     "roamlet.gunicorn",
     "roamlet.io",
     "roamlet.joblib",

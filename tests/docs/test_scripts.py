@@ -25,7 +25,7 @@ PAGES = [
 
 
 # The other blocks of the page are signatures.
-EXECUTOR = scripts(ROOT / "docs/reference/executor.md")[:1]
+EXECUTOR = [*scripts(ROOT / "docs/reference/executor.md")[:1], *scripts(ROOT / "docs/reference/execnet.md")[:1]]
 
 # Those of joblib, where scikit-learn is installed.
 JOBLIB = [

@@ -117,6 +117,13 @@ def running_sshd(folder: Path, prefix: Sequence[str] = (), options: Sequence[str
             server.stop()
 
 
+def _parts_of(program: str) -> list[str]:
+    """Since OpenSSH 9.8 sshd executes other programs, which it looks for where Debian would have installed them."""
+    place = Path(program).resolve().parent.parent / "lib/openssh"
+    names = {"SshdSessionPath": "sshd-session", "SshdAuthPath": "sshd-auth"}
+    return [f"{option} {place / name}" for option, name in names.items() if (place / name).exists()]
+
+
 def _start(
     folder: Path, environment: dict[str, str], prefix: Sequence[str], options: Sequence[str]
 ) -> "tuple[subprocess.Popen[str], int]":

@@ -70,6 +70,8 @@ PARTS = (
     "calls.programs",
     "calls.timed",
     "calls.executor",
+    "calls.main_thread",
+    "calls.gateways",
     "calls.traced",
 )
 # For roamlet.wire.modules.children.
@@ -82,13 +84,14 @@ STANDS_ON = {  # parts that need others, which go ahead of them
     "values.functions": (*_BELOW_VALUES, "values.values"),
     "link.router": ("link.sorting", "link.bundle_cache", "link.streams"),
     "files.files": ("files.folders",),
+    "calls.gateways": ("calls.main_thread",),
 }
 ASKED = {  # those that a target may ask for, and what comes with them
     "values.large_messages": ("values.large_messages",),  # which it asks for behind values
     "values.values": (*_BELOW_VALUES, "values.values"),
 }
 # Those whose functions are called: imported by the call, and not before.
-CALLED = ("files.trees", "modules.versions", "link.prompts", "calls.shell", "calls.executor")
+CALLED = ("files.trees", "modules.versions", "link.prompts", "calls.shell", "calls.executor", "calls.gateways")
 NOISE_LIMIT = 1 << 20  # bytes that may precede the start line
 _NOISE_KEPT = 1 << 14
 

@@ -40,6 +40,7 @@ PURPOSES = {
     "channels": "a channel",
     "calls.shell": "a prompt",
     "calls.programs": "a script or command",
+    "calls.gateways": "a gateway of execnet",
     "calls.timed": "a trace",
     "calls.traced": "a trace context",
 }

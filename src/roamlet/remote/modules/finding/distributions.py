@@ -209,6 +209,8 @@ def normal(name: str) -> str:
 
 def _may_travel(distribution: "Distribution", has: Collection[str], policy: Modules) -> bool:
     tops = _tops_of(distribution)
+    if normal(distribution.metadata["Name"]) == standard.OWN:
+        return False  # targets have the payload in its place, although modules beside the package may be sent
     return any(not standard.stays_here(top) and top not in has and not policy.refusal(top) for top in tops)
 
 

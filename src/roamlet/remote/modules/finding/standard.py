@@ -49,7 +49,7 @@ _APART = {
 }
 
 OWN = "roamlet"
-_BESIDE = ("roamlet_command", "roamlet_pytest")  # entry points, which are beside the package
+_BESIDE = ("roamlet_command",)  # an entry point, which is beside the package
 
 # What standard modules of one version or another try to import and hardly any machine has. (What they find missing
 # of each other is in sys.stdlib_module_names already.)

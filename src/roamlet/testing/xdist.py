@@ -1,0 +1,278 @@
+"""A project's tests on other hosts: what pytest-xdist's `--tx roamlet//ssh=alpha` does. The pytest plugin of roamlet calls it.
+
+The project travels into a private folder in each host's memory, packages come from this process as they are imported.
+"""
+
+import contextlib
+import fnmatch
+import os
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import execnet
+import pytest
+
+import roamlet
+from roamlet.execnet import Gateway, Group, UnknownSpec, open_place, place_of
+from roamlet.remote import Context, open_all
+from roamlet.remote.calls.engine import calls_of
+from roamlet.wire.calls import gateways as on_target
+
+__all__ = ["prepare"]
+
+_LEFT_OUT = {".git", ".hg", ".svn", "__pycache__", "node_modules", ".tox", ".nox"}  # folders that no test needs
+_CACHES = ".*_cache"
+_COMPILED = ("*.pyc", "*.pyo")
+_WINDOW = 16  # pieces of an archive that may be on their way to a host
+PATIENCE = 5.0  # seconds that hosts have to end when not all of them opened
+
+
+def prepare(config: pytest.Config, specs: Sequence[execnet.XSpec], sys_path: Sequence[str]) -> None:
+    """Before xdist makes its workers: open the hosts of all `roamlet//...` among the specs at once, and bring the project there.
+
+    `sys_path`: that of this process before pytest added to it; workers search those entries that are in the project.
+    Blocks; raises pytest.UsageError where a specification is wrong, a host does not open, or its memory does not take the project.
+    """
+    ours = [spec for spec in specs if spec.roamlet]
+    nodes = config.pluginmanager.get_plugin("dsession").nodemanager  # type: ignore[union-attr] # of xdist, which calls this
+    if len(nodes.group):
+        raise pytest.UsageError("--px is for gateways of execnet's own, and cannot stand beside --tx roamlet//...")
+    if config.getoption("roamlet_patch"):
+        raise pytest.UsageError("--roamlet-patch: workers on hosts have the small module roamlet, which has no patch")
+    for spec in ours:
+        if "chdir=" in str(spec):
+            raise pytest.UsageError(f"--tx: {spec}: workers are in the copy of the project, which chdir= cannot be")
+    group = _Group(config, sys_path)
+    for _ in specs:
+        group.allocate_id(execnet.XSpec("popen"))  # which gives out the names that the specs have already
+    try:
+        group.bring(ours)
+    except UnknownSpec as error:
+        raise pytest.UsageError(f"--tx: {error}") from None
+    except BaseException:
+        group.terminate(PATIENCE)
+        raise
+    nodes.group = group
+    for spec in ours:
+        # As for workers of this machine: xdist copies nothing and leaves paths as they are. See _instruct().
+        spec.popen, spec.chdir = True, None
+    if all(spec.popen for spec in specs):
+        nodes.roots = []
+
+
+class Project:
+    """What travels: the folder `root`, and which words of the command line, and folders of sys.path, are in it."""
+
+    def __init__(self, config: pytest.Config, sys_path: Sequence[str]) -> None:
+        self._invoked = config.invocation_params.dir.resolve()
+        self._rootpath = config.rootpath.resolve()
+        inside = self._invoked.is_relative_to(self._rootpath)
+        self.root = self._rootpath
+        home = Path.home().resolve()
+        if home.is_relative_to(self.root) or Path(tempfile.gettempdir()).resolve().is_relative_to(self.root):
+            raise pytest.UsageError(
+                f"{self.root} would travel to the hosts, as pytest takes it for the project: "
+                "name the project's folder as --rootdir, or give it a pytest.ini"
+            )
+        self.place = os.fspath(self._invoked.relative_to(self.root)) if inside else "."
+        self._ignored = [*_COMPILED, *map(str, config.getini("rsyncignore")), *map(str, config.option.rsyncignore)]
+        self.paths = [
+            os.fspath(path.relative_to(self.root))
+            for path in map(Path, sys_path)
+            if path.is_absolute() and path.resolve().is_relative_to(self.root) and not _is_environment(path)
+        ]
+
+    def words(self, words: Sequence[object], there: str) -> list[str]:
+        """The words of the command line for a worker whose project is in the folder `there`.
+
+        No entry point names roamlet's plugin there, whose settings a project may have.
+        """
+        return ["-p", "roamlet_pytest", *(self._word(str(word), there) for word in words)]
+
+    def _word(self, word: str, there: str) -> str:
+        option, equals, value = word.partition("=") if word.startswith("-") else ("", "", word)
+        path, colons, rest = value.partition("::")
+        if not path or (option and not equals):
+            return word
+        whole = self._invoked / path
+        try:
+            if not whole.exists():
+                return word
+            inside = whole.resolve().relative_to(self.root)
+        except OSError:
+            return word
+        except ValueError:
+            if option:
+                return word
+            raise pytest.UsageError(
+                f"{word} is outside of {self.root}, which is what travels to the hosts: "
+                "put the tests in it, or name a folder above both as --rootdir"
+            ) from None
+        return f"{option}{equals}{os.path.join(there, inside)}{colons}{rest}"
+
+    def archive(self) -> BinaryIO:
+        """All of it as a compressed tar archive, in a file that has no name. The caller closes it."""
+        file = tempfile.TemporaryFile()  # noqa: SIM115
+        with tarfile.open(fileobj=file, mode="w:gz", compresslevel=1) as archive:
+            for path, name in self._files():
+                archive.add(path, name, recursive=False, filter=_anonymous)
+        return file
+
+    def _files(self) -> Iterator[tuple[str, str]]:
+        for folder, folders, files in os.walk(self.root):
+            kept = []
+            for each in folders:
+                path = Path(folder, each)
+                if each in _LEFT_OUT or fnmatch.fnmatch(each, _CACHES) or _is_environment(path) or self._ignores(path):
+                    continue
+                kept.append(each)
+                yield self._named(path)
+            folders[:] = [each for each in kept if not Path(folder, each).is_symlink()]
+            for each in files:
+                path = Path(folder, each)
+                if not self._ignores(path) and (path.is_file() or path.is_symlink()):
+                    yield self._named(path)
+
+    def _named(self, path: Path) -> tuple[str, str]:
+        return os.fspath(path), os.fspath(path.relative_to(self.root))
+
+    def _ignores(self, path: Path) -> bool:
+        relative = os.fspath(path.relative_to(self.root))
+        return any(
+            fnmatch.fnmatch(name, pattern)
+            for pattern in self._ignored
+            for name in (path.name, relative, os.fspath(path))
+        )
+
+
+def _is_environment(path: Path) -> bool:
+    return (path / "pyvenv.cfg").exists() or any((above / "pyvenv.cfg").exists() for above in path.parents)
+
+
+def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Whoever unpacks it owns it."""
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = ""
+    return entry
+
+
+class _Group(Group):
+    """The workers of one session of xdist."""
+
+    def __init__(self, config: pytest.Config, sys_path: Sequence[str]) -> None:
+        self._config = config
+        self._project = Project(config, sys_path)
+        self._folders: dict[Context, str] = {}
+        super().__init__(execmodel="main_thread_only")
+
+    def bring(self, specs: Sequence[execnet.XSpec]) -> None:
+        """Open the hosts and bring the project to each, all of them at a time."""
+        first = {place_of(spec): spec for spec in specs}
+        opened = open_all([partial(open_place, place) for place in first])
+        if opened.failed:
+            opened.close()
+            raise pytest.UsageError("\n".join(f"--tx: {each.error}" for each in opened.failed))
+        for context, spec in zip(opened.contexts, first.values(), strict=True):
+            self.adopt(spec, context)
+        self._send(opened.contexts)
+
+    def _send(self, hosts: Sequence[Context]) -> None:
+        with self._project.archive() as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(0)
+            self._say(
+                f"roamlet: {self._project.root}, {size / 1e6:.1f} MB, goes to {', '.join(each.name for each in hosts)}"
+            )
+            channels = {context: roamlet.channel[bytes](_WINDOW) for context in hosts}
+            calls = {}
+            for context, pieces in channels.items():
+                calls_of(context).shipping.need("calls.gateways")
+                calls[context] = context.spawn(on_target.receive_tree, (pieces, self._project.root.name))
+                calls[context].then(pieces.close)  # it takes no more, perhaps because it has failed
+            while piece := file.read(on_target.PIECE):
+                for pieces in channels.values():
+                    with contextlib.suppress(roamlet.ChannelClosed):  # its call says why
+                        pieces.send(piece)
+            for pieces in channels.values():
+                pieces.close()
+            for context, call in calls.items():
+                try:
+                    self._folders[context] = call.join()
+                except Exception as error:
+                    raise pytest.UsageError(
+                        f"--tx: {context.name} did not take {self._project.root}: {error}"
+                    ) from error
+
+    def _say(self, text: str) -> None:
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None and self._config.get_verbosity() >= 0:
+            reporter.write_line(text)
+
+    def makegateway(self, spec: "execnet.XSpec | str | None" = None) -> execnet.Gateway:
+        """A worker of xdist, in the folder of the project."""
+        if not isinstance(spec, execnet.XSpec) or not spec.roamlet:
+            return super().makegateway(spec)
+        host = self.host_of(spec)
+        if host not in self._folders:  # the one before it was lost
+            self._send([host])
+        gateway = super().makegateway(spec)
+        assert isinstance(gateway, Gateway)
+        folder = self._folders[host]
+        gateway.context.call(on_target.enter, (folder, self._project.place, self._project.paths))
+        _instruct(gateway, self._project, folder)
+        return gateway
+
+
+def _instruct(gateway: Gateway, project: Project, folder: str) -> None:
+    """Have what xdist tells a worker first, its arguments, name paths in the folder there. What comes back calls nothing here."""
+    remote_exec = gateway.remote_exec
+
+    def executed(source: Any, **options: object) -> execnet.Channel:
+        channel = remote_exec(source, **options)
+        send, setcallback = channel.send, channel.setcallback
+
+        def first(item: object) -> None:
+            channel.send = send  # type: ignore[method-assign]
+            if isinstance(item, tuple) and len(item) == 4 and isinstance(item[0], dict) and "workerid" in item[0]:
+                about, words, settings, _ = item
+                temporary = os.path.join(os.path.dirname(folder), f"tmp-{gateway.id}")
+                item = about, project.words(words, folder), {**settings, "basetemp": temporary}, None
+            send(item)
+
+        def harmless_alone(callback: Callable[[Any], Any], *more: Any, **named: Any) -> None:
+            setcallback(lambda item: callback(harmless(item)), *more, **named)
+
+        channel.send = first  # type: ignore[method-assign]
+        channel.setcallback = harmless_alone  # type: ignore[method-assign]
+        return channel
+
+    gateway.remote_exec = executed  # type: ignore[method-assign]
+
+
+def harmless(event: Any) -> Any:
+    """An event of a worker, whose warnings name no other classes than those of warnings that are loaded here.
+
+    xdist imports the module and calls the class that a worker names.
+    """
+    if not (
+        isinstance(event, tuple) and len(event) == 2 and event[0] == "warning_recorded" and isinstance(event[1], dict)
+    ):
+        return event
+    name, about = event
+    data = about.get("warning_message_data")
+    if not isinstance(data, dict):
+        return event
+    data = dict(data)
+    for kind, function in (("message", "message_class_name"), ("category", "category_class_name")):
+        module = data.get(f"{kind}_module")
+        found = getattr(sys.modules.get(str(module)), str(data.get(function)), None)
+        if module and not (isinstance(found, type) and issubclass(found, Warning)):
+            data |= {f"{kind}_module": "builtins", function: "Warning"}
+            if kind == "message":
+                data["message_args"] = (str(data.get("message_str")),)
+    return name, {**about, "warning_message_data": data}
