@@ -47,9 +47,9 @@ class Cluster(SpecCluster):  # type: ignore[misc] # distributed has types for it
     `scheduler`: "local", in this process, or a host. `address`: by which hosts reach this machine, where that is not the one that
     their ssh comes from. `comm`: "tls", or "roamlet" for hosts that reach nothing by TCP: all goes over roamlet's links.
 
-    `nthreads`, `memory_limit`: of each worker; its share of the host by default. `local_directory`: a folder on the hosts; by
-    default a private one in their memory that is removed, and nothing is spilled. `modules`: which may travel and whose copy
-    counts, by default this process's. `dashboard_address`: where its pages are served, None for nowhere. `worker_options` are
+    `nthreads`, `memory_limit`: of each worker; its share of the host by default, 0 for no limit. `local_directory`: a folder on the
+    hosts; by default a private one in their memory that is removed, and nothing is spilled. `modules`: which may travel and whose
+    copy counts, by default this process's. `dashboard_address`: where its pages are served, None for nowhere. `worker_options` are
     further arguments of distributed.Worker. `asynchronous`, `loop`, `name` and `silence_logs` are SpecCluster's, as are scale(),
     adapt(), get_client(), get_logs() and the rest.
 
@@ -423,8 +423,8 @@ def _bytes(limit: Any) -> int | None:
         size = limit if limit is None or isinstance(limit, int) else parse_bytes(limit)
     except (TypeError, ValueError):
         size = -1
-    if size is not None and (isinstance(limit, bool) or size < 1):
-        raise ValueError(f"memory_limit takes a number of bytes, or such as '4 GiB', not {limit!r:.80}")
+    if size is not None and (isinstance(limit, bool) or size < 0):
+        raise ValueError(f"memory_limit takes a number of bytes, such as '4 GiB', or 0 for no limit, not {limit!r:.80}")
     return size
 
 
