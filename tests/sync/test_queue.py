@@ -275,6 +275,32 @@ def test_maxsize_may_change_and_must_be_a_number():
     assert items.maxsize == 1
 
 
+@pytest.mark.parametrize("takes", [False, True])
+def test_a_comparison_may_give_a_priority_queue_other_items(takes):
+    """As in the standard library: what is under way goes on with the items that there were, which nothing else refers to."""
+
+    class Item:
+        def __init__(self, number):
+            self.number = number
+
+        def __lt__(self, other):
+            if number == 0:
+                items.queue = []
+                others.append([[] for _ in range(100)])  # in the memory of the list, were that free
+            return self.number < other.number
+
+    items, others = sync.PriorityQueue(), []
+    for number in range(30, 0, -1):
+        items.put(Item(number))
+    number = 0
+    if takes:
+        assert items.get().number == 1
+    else:
+        items.put(Item(0))
+    assert (items.qsize(), bool(others)) == (0, True)
+    del items  # to which the class leads, a cycle
+
+
 def test_items_that_cannot_be_compared_leave_the_queue_usable():
     items = sync.PriorityQueue()
     items.put(1)

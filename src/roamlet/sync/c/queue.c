@@ -53,12 +53,14 @@ queue_insert(Queue *self, PyObject *item)
     PyObject *items = queue_items(self), *result;
     if (unlikely(items == NULL))
         return -1;
+    if (self->order == QUEUE_LIFO && PyList_CheckExact(items))
+        return PyList_Append(items, item);
+    Py_INCREF(items); /* a comparison may give the queue other ones */
     if (self->order == QUEUE_PRIORITY)
         result = PyObject_CallFunctionObjArgs(heap_push, items, item, NULL);
-    else if (self->order == QUEUE_LIFO && PyList_CheckExact(items))
-        return PyList_Append(items, item);
     else
         result = PyObject_CallMethodOneArg(items, str_append, item);
+    Py_DECREF(items);
     Py_XDECREF(result);
     return result != NULL ? 0 : -1;
 }
@@ -67,12 +69,16 @@ queue_insert(Queue *self, PyObject *item)
 static PyObject *
 queue_remove(Queue *self)
 {
-    PyObject *items = queue_items(self);
+    PyObject *items = queue_items(self), *item;
     if (unlikely(items == NULL))
         return NULL;
+    Py_INCREF(items); /* as in queue_insert */
     if (self->order == QUEUE_PRIORITY)
-        return PyObject_CallOneArg(heap_pop, items);
-    return PyObject_CallMethodNoArgs(items, self->order == QUEUE_LIFO ? str_pop : str_popleft);
+        item = PyObject_CallOneArg(heap_pop, items);
+    else
+        item = PyObject_CallMethodNoArgs(items, self->order == QUEUE_LIFO ? str_pop : str_popleft);
+    Py_DECREF(items);
+    return item;
 }
 
 static int
