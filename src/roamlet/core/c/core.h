@@ -220,7 +220,7 @@ struct Scheduler {
     TraceRing *trace; /* what its tasklets do is recorded there; NULL: it is not */
     bool service;     /* a thread of roamlet's own */
     bool over;     /* its thread state went without it, and the end of each chain of frames may have been a part of that */
-    volatile bool sleeping; /* its thread sleeps with the GIL released; cleared by the thread that rings */
+    bool sleeping; /* its thread sleeps with the GIL released; cleared by the thread that rings. The watchdog reads it without the GIL: set by sleeping_set() */
     int64_t last_tick;
     int64_t fired_at; /* the count of switches, less two for each tasklet that its timer has put before others */
 

@@ -123,10 +123,10 @@ hub_poll(Scheduler *scheduler, int64_t timeout)
 {
     int failed;
     scheduler->polling = true;
-    scheduler->sleeping = timeout != 0;
+    sleeping_set(scheduler, timeout != 0);
     scheduler->hub->alone = scheduler->tasklets == 1;
     failed = scheduler->hub->poll(scheduler->hub, timeout);
-    scheduler->sleeping = false;
+    sleeping_set(scheduler, false);
     scheduler->polling = false;
     return failed;
 }
@@ -137,13 +137,13 @@ doorbell_wait(Scheduler *scheduler, int64_t timeout)
 {
     PY_TIMEOUT_T limit = timeout < 0 ? -1 : (timeout + 999) / 1000;
     PyLockStatus status;
-    scheduler->sleeping = true;
+    sleeping_set(scheduler, true);
     PyThreadState *tstate = gil_leave();
     status = PyThread_acquire_lock_timed(scheduler->doorbell, limit, 1);
     gil_return(tstate);
     if (!scheduler->sleeping && status != PY_LOCK_ACQUIRED) /* rung as the time ran out: take it, it must stay held */
         PyThread_acquire_lock(scheduler->doorbell, NOWAIT_LOCK);
-    scheduler->sleeping = false;
+    sleeping_set(scheduler, false);
     return status != PY_LOCK_ACQUIRED ? PyErr_CheckSignals() : 0; /* one may have come just before the sleep */
 }
 

@@ -104,7 +104,7 @@ watcher_look(Scheduler *scheduler, int64_t now, int64_t *next)
     }
     /* Either we see that it no longer sleeps, or watcher_resumed sees that it dozes. */
     __atomic_store_n(&preempt->dozing, true, __ATOMIC_SEQ_CST);
-    if (scheduler->sleeping)
+    if (__atomic_load_n(&scheduler->sleeping, __ATOMIC_SEQ_CST))
         return LOOK_NOT;
     __atomic_store_n(&preempt->dozing, false, __ATOMIC_SEQ_CST);
     preempt->looked_for = deadline;

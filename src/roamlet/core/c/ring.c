@@ -71,12 +71,18 @@ ring_holds(Tasklet *tasklet)
 
 /* ---- waking ---- */
 
+static inline void
+sleeping_set(Scheduler *scheduler, bool sleeping)
+{
+    __atomic_store_n(&scheduler->sleeping, sleeping, __ATOMIC_RELAXED);
+}
+
 /* Another thread made something runnable here: end this thread's sleep. Runs no Python code. */
 static __attribute__((noinline)) void
 scheduler_ring(Scheduler *scheduler)
 {
     uint64_t one = 1;
-    scheduler->sleeping = false;
+    sleeping_set(scheduler, false);
     if (scheduler->hub == NULL)
         PyThread_release_lock(scheduler->doorbell);
     else if (write(scheduler->hub->wake_fd, &one, sizeof one) < 0 && errno != EAGAIN)
