@@ -7,6 +7,8 @@ on every switching backend. All of them run, whatever fails; the status is 1 if 
     debug    an interpreter built --with-pydebug (Debian's python3-dbg), C asserts on
     asan     AddressSanitizer and UndefinedBehaviorSanitizer in the core, AddressSanitizer in the interpreter too, which
              is built for that from Debian's sources, with no pool that would hide a use after free
+    tsan     ThreadSanitizer in roamlet's C, which finds what two threads touch without an order between them: tests of what threads
+             share, in Python as it is, native backend
     leaks    every test that starts no program several times in one process, its references counted (tools/reference_leaks.py)
     forced   rare paths taken each time (docs/design/core.md, "What a build can force")
     stress   many thousands of random programs against the model of the scheduler, and networks of processes whose results
@@ -127,6 +129,46 @@ MAIN_STAYS = [
         "test_another_tasklet_may_wait_while_main_is_inside_a_collection",
         "test_an_exception_on_its_way_passes_the_callback_that_is_put_back",
     )
+]
+
+# What threads share: tests that have several, most with tasklets in each. In Python as it is, so that it is roamlet's C alone
+# whose accesses are seen; what orders them (the GIL, CPython's locks) are functions of the C library, which the sanitizer sees
+# everywhere.
+TSAN_TESTS = [
+    "tests/core/test_atomic.py",
+    "tests/core/test_buffer.py",
+    "tests/core/test_channel.py",
+    "tests/core/test_gil.py",
+    "tests/core/test_networks.py",
+    "tests/core/test_storm.py",
+    "tests/core/test_threads.py",
+    "tests/core/test_transit.py",
+    "tests/sync",
+    "tests/threads",
+    "tests/io/test_executor.py",
+    "tests/io/test_responsive.py",
+    "tests/io/test_socket_storm.py",
+    "tests/io/test_socket_waiters.py",
+    "tests/io/test_storm.py",
+    "tests/io/test_workers.py",
+]
+TSAN_FLAGS = "-fsanitize=thread -fno-omit-frame-pointer -g -Wno-tsan"
+
+# Functions of others whose accesses ThreadSanitizer cannot see ordered, or that are not.
+NOT_OURS = {
+    "watcher_is": "CPython has no function that locks its list of thread states; a thread of C may make one without the GIL",
+    "thread_find": "the same",
+    "_dl_deallocate_tls": "the C library frees variables of a thread that has been joined",
+    "sock_close": "a test that closes a socket by which another thread receives",
+}
+
+# Tests that say nothing under ThreadSanitizer.
+NOT_UNDER_TSAN = [
+    # It does not know threads that end inside a tasklet, as CPython has them do at the end of the process.
+    "tests/core/test_threads.py::test_daemon_threads_with_tasklets_do_not_disturb_the_exit",
+    "tests/sync/test_storm.py::test_locks_work_until_the_interpreter_ends",
+    # It names the folder of the sources.
+    "tests/threads/test_runner.py::test_help_and_the_folder",
 ]
 
 ASAN_FLAGS = "-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g"
@@ -403,6 +445,21 @@ def asan() -> Iterator[Job]:
         yield job
 
 
+def tsan() -> Iterator[Job]:
+    python = Path(sys.executable)
+    library = build(python, "tsan", flags=TSAN_FLAGS)
+    suppressed = library.parent / "not-ours"
+    suppressed.write_text("".join(f"race:{name}\n" for name in NOT_OURS))
+    reports = LOGS / "tsan-report"
+    runtimes = [call(["gcc", f"-print-file-name={name}"]).strip() for name in ("libtsan.so", "libstdc++.so.6")]
+    options = f"log_path={reports}:suppressions={suppressed}:die_after_fork=0:exitcode=0"
+    # In a forked child of a process with threads, or with tasklets, which it takes for threads, it sees no order any more.
+    words = [*TSAN_TESTS, "-k", "not fork and not child", *without(NOT_UNDER_TSAN)]
+    job = pytest(python, library, "tsan", "native", *words, TSAN_OPTIONS=options, LD_PRELOAD=":".join(runtimes))
+    job.reports = [reports]
+    yield job
+
+
 def leaks() -> Iterator[Job]:
     python = debug_python()
     library = build(python, "leaks")
@@ -437,6 +494,7 @@ def stress() -> Iterator[Job]:
 STEPS: dict[str, Callable[[], Iterator[Job]]] = {
     "debug": debug,
     "asan": asan,
+    "tsan": tsan,
     "leaks": leaks,
     "forced": forced,
     "stress": stress,

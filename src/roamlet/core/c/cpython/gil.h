@@ -181,8 +181,8 @@ gil_hurry(void)
 static inline void
 gil_calm(void)
 {
-    if (gil_interval != 0 && gil->interval == GIL_HURRY_US)
-        gil->interval = gil_interval;
+    if (gil_interval != 0 && __atomic_load_n(&gil->interval, __ATOMIC_RELAXED) == GIL_HURRY_US)
+        __atomic_store_n(&gil->interval, gil_interval, __ATOMIC_RELAXED);
     gil_interval = 0;
 }
 

@@ -1,9 +1,12 @@
-/* What AddressSanitizer must be told of stacks that are swapped. Nothing in any other build.
+/* What AddressSanitizer and ThreadSanitizer must be told of stacks that are swapped. Nothing in any other build.
 
-   It keeps one byte of shadow for eight of the stack and marks what lies around variables there. A slice leaves its marks
+   AddressSanitizer keeps one byte of shadow for eight of the stack and marks what lies around variables there. A slice leaves its marks
    behind when it is copied away, where other frames stand next: they are taken back for the whole slice. What is lost
    is the marks of the frames that were suspended, not those of the frames that are called from there on. Stacks of
-   their own keep theirs: there it is told which of them is in use. */
+   their own keep theirs: there it is told which of them is in use.
+
+   ThreadSanitizer notes the calls of each thread, and would take those of all its tasklets for one chain. So each tasklet is a fiber of its; what one
+   has done happens before what the next one does. */
 #ifndef ROAMLET_SANITIZER_H
 #define ROAMLET_SANITIZER_H
 
@@ -69,6 +72,56 @@ sanitizer_forget(char *low, char *high)
 {
     if (low < high)
         ASAN_UNPOISON_MEMORY_REGION(low, (size_t)(high - low));
+}
+
+#elif defined(__SANITIZE_THREAD__)
+
+#include <sanitizer/tsan_interface.h>
+
+#define NOT_SANITIZED __attribute__((no_sanitize("thread")))
+
+typedef struct {
+    void *fiber; /* the tasklet's; a main tasklet's is the thread's own */
+} SanitizedStack;
+
+static __thread void *sanitizer_dead; /* the fiber of a tasklet that has just ended, which could not be dropped on it; NULL: none */
+
+static inline NOT_SANITIZED void
+sanitizer_leaves(const SanitizedStack *from, const SanitizedStack *to)
+{
+    if (from == NULL)
+        sanitizer_dead = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(to->fiber, 0);
+}
+
+static inline NOT_SANITIZED void
+sanitizer_arrives(const SanitizedStack *here)
+{
+    (void)here;
+    if (sanitizer_dead != NULL)
+        __tsan_destroy_fiber(sanitizer_dead);
+    sanitizer_dead = NULL;
+}
+
+static inline NOT_SANITIZED void
+sanitizer_thread(SanitizedStack *here)
+{
+    here->fiber = __tsan_get_current_fiber();
+}
+
+static inline NOT_SANITIZED void
+sanitizer_stack(SanitizedStack *here, const char *low, const char *high)
+{
+    (void)low;
+    (void)high;
+    here->fiber = __tsan_create_fiber(0);
+}
+
+static inline void
+sanitizer_forget(char *low, char *high)
+{
+    (void)low;
+    (void)high;
 }
 
 #else
