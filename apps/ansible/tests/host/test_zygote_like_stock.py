@@ -17,6 +17,7 @@ import sys
 from ansible.module_utils import basic
 root = _modlib_path
 names = [__name__, __file__, __package__, _module_fqn, sys.argv, sys.path[0], getattr(globals().get('__spec__'), 'name', 0)]
+names += [globals().get('__cached__'), getattr(globals().get('__spec__'), 'cached', 0)]
 print([str(name).replace(root, 'ROOT') for name in names])
 print([path.replace(root, 'ROOT') for path in sys.path], sys.flags, sys.executable)
 print(getattr(sys, 'orig_argv', None), sorted(vars(sys.modules['__main__'])))

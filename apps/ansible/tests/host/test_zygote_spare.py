@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.ansible.tests.host.driver import Zygote, payload
+from apps.ansible.tests.host.driver import Zygote, digest, payload
 from apps.ansible.tests.host.test_zygote_requests import LEAVE, PYTHONS, SOME, elsewhere, gone  # noqa: F401 - a fixture
 
 LOOK = """
@@ -119,6 +119,70 @@ def test_modules_that_run_at_once_have_a_process_each(settled, tmp_path):
     assert len(pids) == 4
     (tmp_path / "go").touch()
     assert settled.answer(slow)[0]["rc"] == 0
+
+
+def test_a_request_that_lacks_something_is_answered_by_the_zygote(settled):
+    waits = spare(settled)
+    header, _ = settled.answer(settled.start(payload(LOOK), definition=None, send={}, payload="0" * 64))
+    assert header["missing"] == ["definition"]
+    assert gone(waits)
+    header, _ = settled.answer(settled.start(payload(LOOK), environment={"PYTHONPATH": "/x"}, **KNOWN))
+    assert "PYTHONPATH" in header["refused"]
+    assert look(settled, **KNOWN)["given"] == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "answer"),
+    [({"environment": 3}, "refused"), ({"payload": 3}, "missing"), ({"shape": 3}, "rc")],
+    ids=["environment", "payload", "shape"],
+)
+def test_a_request_that_makes_no_sense_is_answered_as_without_a_waiting_process(settled, more, answer):
+    spare(settled)
+    header, _ = settled.answer(settled.start(payload(LOOK), **{**KNOWN, **more}))
+    assert header.get(answer)
+    assert look(settled, **KNOWN)["given"] == 0
+
+
+def test_parameters_end_where_the_request_says(settled):
+    waits = spare(settled)
+    files = payload(LOOK)
+    definition = sorted((path, digest(data)) for path, data in files.items())
+    header = {
+        "do": "run",
+        "payload": digest(repr(definition).encode()),
+        "fqn": "ansible.modules.probe",
+        "name": "probe",
+    }
+    rc, out, _ = settled.result(
+        settled.send({**header, "shape": "2.16", "params": 12}, b'{"text": ""}{"text": "more"}')
+    )
+    assert (rc, json.loads(out)["given"]) == (0, 0)
+    assert gone(waits)
+
+
+def test_a_request_that_was_given_back_can_be_cancelled_before(settled):
+    """The waiting process has said that the request is not for it, and the zygote learns of both at once."""
+    waits = spare(settled)
+    os.kill(settled.facts["pid"], signal.SIGSTOP)
+    try:
+        number = settled.start(payload(LOOK), environment={"PYTHONPATH": "/x"}, **KNOWN)
+        settled.send({"do": "cancel", "n": number})
+    finally:
+        os.kill(settled.facts["pid"], signal.SIGCONT)
+    assert settled.answer(number)[0]["rc"] == 137
+    assert gone(waits)
+
+
+def test_a_change_that_is_none_of_this_account_costs_one_waiting_process(elsewhere):  # noqa: F811 - the fixture
+    with Zygote(sys.executable) as zygote:
+        look(zygote)
+        for _ in range(2):
+            look(zygote, **KNOWN)
+        waits = spare(zygote)
+        (elsewhere / "passwd").write_text("new:x:1:1::/:/bin/sh\n")
+        assert look(zygote, **KNOWN)["pid"] != waits
+        waits = spare(zygote)
+        assert look(zygote, **KNOWN)["pid"] == waits
 
 
 def test_a_change_of_the_account_counts_for_a_waiting_process(elsewhere):  # noqa: F811 - the fixture

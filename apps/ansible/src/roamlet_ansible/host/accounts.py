@@ -77,7 +77,29 @@ class Watched(object):
             self.folders[folder or "/"] = above
             self.absent.append(path)
 
+        self._remember()
+
+    def _remember(self):
+        self.places = "\0".join([path for path, _ in self.present] + list(self.folders))
+        self.stamps = tuple([found for _, found in self.present] + list(self.folders.values()))
+
+    def same(self):
+        """Whether nothing has changed at all, files included that changed() takes for those of others. False is no proof.
+
+        It writes on few objects that stay: after a fork each page that one of them is on would be copied.
+        """
+        return tuple([stamp(path) for path in self.places.split("\0")]) == self.stamps
+
     def changed(self):
+        """The path of a file that is not as it was, or None."""
+        if self.same():
+            return None
+        try:
+            return self._changed()
+        finally:
+            self._remember()
+
+    def _changed(self):
         for index, (path, found) in enumerate(self.present):
             now = stamp(path)
             if now != found:
