@@ -11,7 +11,7 @@ from __future__ import print_function
 import hashlib, json, os, signal, sys, threading, time
 sys.dont_write_bytecode = True
 sys.path.insert(0, {folder!r})
-from host import bootstrap, runner, zygote_source
+from host import bootstrap, calls, runner, zygote_source
 source = zygote_source()
 nonce = 'n0nce'
 command = "%s -c '%s'" % (sys.executable, bootstrap(nonce))

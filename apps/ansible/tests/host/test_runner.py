@@ -76,7 +76,7 @@ try:
 except runner.TimedOut as error:
     said.append(str(error))
 def cancel():
-    soon(lambda: 'mine' in runner._processes)
+    soon(lambda: 'mine' in calls.PROCESSES)
     runner.cancel('mine')
 thread = threading.Thread(target=cancel)
 thread.start()
@@ -208,7 +208,7 @@ results = []
 header, body = module('import time; time.sleep(60)')
 thread = threading.Thread(target=lambda: results.append(runner.run_module('key', header, body, token='mine')[0]))
 thread.start()
-soon(lambda: 'mine' in runner._modules)
+soon(lambda: 'mine' in calls.MODULES)
 time.sleep(0.1)
 runner.cancel('mine')
 thread.join()

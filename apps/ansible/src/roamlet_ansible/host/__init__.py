@@ -1,6 +1,6 @@
 """What runs on a target, and how its two sources are started. This file alone runs on the controller too.
 
-`runner.py` is called in a context. It starts a zygote (`zygote.py`) for each become command and interpreter, by a command
+`runner.py` is called in a context. It starts a zygote (`zygote/`) for each become command and interpreter, by a command
 line that contains `bootstrap()`. Python 2.7 and 3.6+, the standard library only.
 """
 
@@ -53,10 +53,24 @@ def zygote_source(code=b"", magic=b"    "):
     return HEAD + struct.pack(">II", len(code), len(text)) + magic + code + text
 
 
+_IMPORT = re.compile(rb"^from roamlet_ansible\.host\.([a-z_.]+) import (?:\([^)]*\)[^\n]*|[^(\n]*)\n", re.MULTILINE)
+
+
 def zygote_text():
-    """The text of the zygote: one file, with that of `accounts.py` in the place of its import."""
-    before, mark, after = _text("zygote.py").partition(b"from roamlet_ansible.host.accounts import ")
-    return before + (_text("accounts.py") + after.partition(b"\n")[2] if mark else b"")
+    """The text of the zygote: `zygote/main.py`, with the text of each other file in the place of the first import from it."""
+    seen = set()
+
+    def with_imports(name):
+        def text_of(found):
+            name = found.group(1).decode("ascii")
+            if name in seen:
+                return b""
+            seen.add(name)
+            return with_imports(name)
+
+        return _IMPORT.sub(text_of, _text(name.replace(".", "/") + ".py"))
+
+    return with_imports("zygote.main")
 
 
 def _text(name):
