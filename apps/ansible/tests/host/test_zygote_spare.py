@@ -2,7 +2,9 @@
 
 import json
 import os
+import resource
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 
 from apps.ansible.tests.host.driver import Zygote, digest, payload
 from apps.ansible.tests.host.test_zygote_requests import LEAVE, PYTHONS, SOME, elsewhere, gone  # noqa: F401 - a fixture
+from roamlet_ansible import host
 
 LOOK = """
 import os, sys
@@ -98,6 +101,34 @@ def test_a_waiting_process_that_was_killed_is_replaced(settled):
     assert spare(settled) != waits
 
 
+def test_a_waiting_process_that_cannot_wait_is_not_forked_for_ever(monkeypatch, tmp_path):
+    note = f"    os.write(os.open({str(tmp_path / 'forked')!r}, os.O_CREAT | os.O_APPEND | os.O_WRONLY), b'x')\n    os._exit(1)\n"
+    text = host.zygote_text().replace(b"    sizes = exactly(3, 8)\n", note.encode())
+    monkeypatch.setattr(host, "zygote_text", lambda: text)
+    with Zygote(sys.executable, source=host.zygote_source()) as zygote:
+        look(zygote)
+        for _ in range(6):
+            look(zygote, **KNOWN)
+        for _ in range(20):
+            zygote.answer(zygote.send({"do": "ping"}))
+    assert 1 <= len((tmp_path / "forked").read_bytes()) <= 6
+
+
+def test_a_zygote_ends_after_a_waiting_process_that_it_has_told_to_end(settled):
+    waits = spare(settled)
+    os.kill(waits, signal.SIGSTOP)
+    try:
+        number = settled.start(payload("import sys\nsys.exit(4)", "other"), name="other")
+        assert settled.answer(number)[0]["rc"] == 4
+        settled.send({"do": "end"})
+        with pytest.raises(subprocess.TimeoutExpired):
+            settled.process.wait(0.5)
+    finally:
+        os.kill(waits, signal.SIGCONT)
+    settled.process.wait(20)
+    assert not Path(f"/proc/{waits}").exists()
+
+
 def test_a_waiting_process_ends_before_its_zygote_does(settled):
     waits = spare(settled)
     settled.send({"do": "end"})
@@ -109,6 +140,33 @@ def test_a_waiting_process_ends_after_a_zygote_that_was_killed(settled):
     waits = spare(settled)
     os.kill(settled.facts["pid"], signal.SIGKILL)
     assert gone(waits)
+
+
+def test_a_waiting_process_that_is_killed_with_a_request_that_it_has_not_taken_is_replaced(settled):
+    waits = spare(settled)
+    os.kill(waits, signal.SIGSTOP)
+    number = settled.start(payload(LOOK), **KNOWN)
+    settled.answer(settled.send({"do": "ping"}))  # it has handed over the request
+    os.kill(waits, signal.SIGKILL)
+    rc, out, _ = settled.result(number)
+    assert rc == 0
+    assert json.loads(out)["pid"] != waits
+
+
+def test_a_zygote_without_descriptors_says_so_and_leaves_none_open(settled):
+    spare(settled)
+    pid = settled.facts["pid"]
+    limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    assert look(settled, environment={"MARK": "1"}, **KNOWN)["mark"] == "1"
+    os.kill(spare(settled), signal.SIGKILL)
+    look(settled, **KNOWN)  # no process waits after this one
+    before = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (max(before) + 3, limits[1]))
+    for _ in range(3):
+        assert "Too many open files" in settled.answer(settled.start(payload(LOOK), **KNOWN))[0]["refused"]
+    assert {int(name) for name in os.listdir(f"/proc/{pid}/fd")} == before
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+    assert look(settled, **KNOWN)["given"] == 0
 
 
 def test_modules_that_run_at_once_have_a_process_each(settled, tmp_path):

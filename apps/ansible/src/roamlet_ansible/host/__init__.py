@@ -53,11 +53,11 @@ def zygote_source(code=b"", magic=b"    "):
     return HEAD + struct.pack(">II", len(code), len(text)) + magic + code + text
 
 
-_IMPORT = re.compile(rb"^from roamlet_ansible\.host\.([a-z_.]+) import (?:\([^)]*\)[^\n]*|[^(\n]*)\n", re.MULTILINE)
-
-
 def zygote_text():
     """The text of the zygote: `zygote/main.py`, with the text of each other file in the place of the first import from it."""
+    imports = re.compile(
+        br"^from roamlet_ansible\.host\.([a-z_.]+) import (?:\([^)]*\)[^\n]*|[^(\n]*)\n", re.MULTILINE
+    )  # fmt: skip
     seen = set()
 
     def with_imports(name):
@@ -68,7 +68,7 @@ def zygote_text():
             seen.add(name)
             return with_imports(name)
 
-        return _IMPORT.sub(text_of, _text(name.replace(".", "/") + ".py"))
+        return imports.sub(text_of, _text(name.replace(".", "/") + ".py"))
 
     return with_imports("zygote.main")
 

@@ -50,7 +50,7 @@ class Run(object):
     def __init__(self, number, pid, text, body, back):
         self.number = number
         self.pid = pid
-        self.text = text  # the request, which may be given back
+        self.text = text  # the request, which a spare may leave undone
         self.body = body
         self.back = back  # a descriptor, or None
         self.pipes = {}  # descriptor -> list of what was read
@@ -76,7 +76,7 @@ class Zygote(object):
         self.runs = {}  # pid -> Run
         self.pipes = {}  # descriptor -> Run
         self.spare = None
-        self.ended_spares = 0  # that were told to end, and have not been waited for
+        self.ended_spares = set()  # that were told to end, and have not been waited for
         self.settled = 0  # requests in a row that have changed nothing here
         self._own_descriptors()
         self._leave_folder()
@@ -168,8 +168,10 @@ class Zygote(object):
             kill(run.pid)
         if self.spare is not None:
             kill(self.spare.pid)
+            self.ended_spares.add(self.spare.pid)
+        for pid in self.ended_spares:
             try:
-                os.waitpid(self.spare.pid, 0)  # an account that has a process cannot be removed
+                os.waitpid(pid, 0)  # an account that has a process cannot be removed
             except OSError:
                 pass  # it had ended
         os._exit(0)
@@ -250,11 +252,13 @@ class Zygote(object):
             run = self.runs.pop(pid, None)
             if run is None:
                 if self.spare is not None and pid == self.spare.pid:
-                    self.drop_spare()  # somebody has ended it
-                self.ended_spares -= 1
+                    self.lose_spare()
+                self.ended_spares.discard(pid)
                 continue
-            back = self.gave_back(run)
-            if back and not run.cancelled:
+            taken = self.has_taken(run)
+            if not taken and status:  # it has ended by itself, as in lose_spare()
+                self.settled = 0
+            if not taken and not run.cancelled:
                 for descriptor in list(run.pipes):
                     self.close_pipe(descriptor)
                 self.request(json.loads(run.text.decode("utf-8")), run.body)
@@ -273,7 +277,7 @@ class Zygote(object):
                 name = json.loads(run.text.decode("utf-8"))["name"]
                 shutil.rmtree(os.path.dirname(self.place(name, run.letters)), ignore_errors=True)
             else:
-                code = 128 + signal.SIGKILL if back else os.WEXITSTATUS(status)
+                code = os.WEXITSTATUS(status) if taken else 128 + signal.SIGKILL
             out, err = b"".join(run.out), b"".join(run.err)
             text = '{"n": %d, "rc": %d, "out": %d, "err": %d}' % (run.number, code, len(out), len(err))
             self.send_text(text, out, err)
@@ -407,13 +411,15 @@ class Zygote(object):
 
     def forked(self, work):
         """Fork a process that ends with the status `work(out, err)`, which are pipes: its number, and their other ends."""
-        out, out_write = os.pipe()
-        err, err_write = os.pipe()
-        self.highest = max(self.highest, out, out_write, err, err_write)
+        opened = []
         try:
+            opened.extend(os.pipe())
+            opened.extend(os.pipe())
+            out, out_write, err, err_write = opened
+            self.highest = max(self.highest, *opened)
             pid = os.fork()
         except OSError:
-            for descriptor in (out, out_write, err, err_write):
+            for descriptor in opened:
                 os.close(descriptor)
             raise
         if not pid:
@@ -459,9 +465,14 @@ class Zygote(object):
         """Let the spare end, if there is one: it reads the end of its pipe."""
         if self.spare is not None:
             found, self.spare = self.spare, None
-            self.ended_spares += 1
+            self.ended_spares.add(found.pid)
             for descriptor in (found.link, found.back, found.out, found.err):
                 os.close(descriptor)
+
+    def lose_spare(self):
+        """It has ended by itself, or something has ended it: the next one is not forked at once, as that may go on for ever."""
+        self.drop_spare()
+        self.settled = 0
 
     def hand_over(self, text, body):
         """Give a request to the spare as it came, which reads what it says; False without a spare, or where it is not for one.
@@ -481,17 +492,17 @@ class Zygote(object):
             while data:
                 data = data[os.write(found.link, data[:CHUNK]) :]
         except OSError:  # it has ended before it had all: nothing has run
-            self.drop_spare()
+            self.lose_spare()
             return False
         self.spare = None
         os.close(found.link)
         self.follow(Run(int(number), found.pid, text, body, found.back), found.out, found.err)
         return True
 
-    def gave_back(self, run):
-        """Whether a child that has ended was a spare that had not taken its request: nothing has run."""
+    def has_taken(self, run):
+        """Whether a child that has ended had begun with its request, which a spare may have given back, or never have read."""
         if run.back is None:
-            return False
+            return True
         answer = os.read(run.back, 1)
         os.close(run.back)
         return bool(answer)

@@ -21,7 +21,8 @@ class Spare(object):
 def spare(zygote, out, err, link, back):
     """A process that was forked before there is a request for it, which comes by the pipe `link`. Its exit status.
 
-    It gives the request back, by a byte in the pipe `back`, if that needs more than is here or if something has changed.
+    It takes the request by a byte in the pipe `back`, before anything of it is done; and it ends without that if the request
+    needs more than is here, or if something has changed.
     """
     leave_zygote(zygote, out, err, (link, back))
     sizes = exactly(3, 8)
@@ -36,8 +37,8 @@ def spare(zygote, out, err, link, back):
     except Exception:
         request = None  # the zygote says what is wrong with it
     if request is None:
-        os.write(4, b"z")
         return 0
+    os.write(4, b"r")
     os.close(3)
     os.close(4)
     request["params"] = params
