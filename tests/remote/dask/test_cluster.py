@@ -215,3 +215,21 @@ def test_it_closes_while_c_code_keeps_the_lock_of_a_worker(make: Callable[..., C
             cluster.close()
             until(lambda: not os.path.exists(f"/proc/{pid}"))
             assert future.status != "finished"
+
+
+def test_a_host_whose_context_has_ended_is_opened_again(make: Callable[..., Cluster]) -> None:
+    opened: list[remote.Context] = []
+
+    def host() -> remote.Context:
+        opened.append(remote.local(name=f"gate {len(opened)}"))
+        return opened[-1]
+
+    cluster = make([host], workers_per_host=2)
+    with Client(cluster, set_as_default=False) as client:
+        futures = client.map(sent.slow_square, range(30), pure=False)
+        os.kill(opened[0].facts.pid, signal.SIGKILL)
+        assert client.gather(futures) == [n * n for n in range(30)]
+        until(lambda: len(client.ncores()) == 2 and len(cluster.workers) == 2)
+    assert len(opened) == 2
+    cluster.close()
+    assert all(context.closed for context in opened)
