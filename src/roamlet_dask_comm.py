@@ -15,6 +15,7 @@ from typing import Any
 from distributed.comm.core import BaseListener, Comm, CommClosedError, Connector
 from distributed.comm.registry import Backend, backends
 from distributed.comm.utils import from_frames, to_frames
+from distributed.utils import ensure_memoryview
 
 SCHEME = "roamlet"
 OPEN, ACCEPT, DATA, CREDIT, CLOSE = range(5)
@@ -232,7 +233,7 @@ class _Messages:
 
 
 def _chunks(frames: list[Any]) -> Iterator[bytes]:
-    views = [memoryview(frame).cast("B") for frame in frames]
+    views = [ensure_memoryview(frame) for frame in frames]
     small = bytearray(struct.pack(f"<{len(views) + 1}Q", len(views), *(len(view) for view in views)))
     for view in views:
         if len(small) + len(view) <= CHUNK:

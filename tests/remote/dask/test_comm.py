@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import numpy
 import pytest
 import roamlet_dask_sent as sent
 from distributed import Client
@@ -80,6 +81,19 @@ def test_frames_come_out_as_they_went_in_however_they_are_cut() -> None:
         if rng.random() < 0.8:
             continue
         assert all(len(chunk) <= comm.CHUNK for chunk in comm._chunks(messages[0]))
+
+
+def test_arrays_go_whatever_their_shape_and_order() -> None:
+    arrays = [
+        numpy.zeros((0, 3)),
+        numpy.asfortranarray(numpy.arange(12).reshape(3, 4)),
+        numpy.arange(8)[::2],
+        numpy.float64(1),
+    ]
+    frames = [memoryview(array) for array in arrays]
+    data = b"".join(comm._chunks(frames))
+    ((*found,),) = comm._Messages().messages(data)
+    assert [bytes(frame) for frame in found] == [b"", arrays[1].tobytes("A"), arrays[2].tobytes(), arrays[3].tobytes()]
 
 
 def test_messages_go_there_and_back_and_what_is_not_read_stops_the_writer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,6 +210,8 @@ def test_a_cluster_works_over_the_links_alone(make: Callable[..., Cluster]) -> N
         there = client.submit(sent.large, 7, 30_000_000, workers=[first], pure=False)
         assert client.submit(len, there, workers=[second]).result() == 30_000_000
         assert there.result() == b"\7" * 30_000_000
+        empty = client.submit(numpy.zeros, (0, 3), workers=[first])
+        assert client.submit(numpy.shape, empty, workers=[second]).result() == (0, 3)
         futures = client.map(sent.slow_square, range(60), pure=False)
         os.kill(cluster.workers[0].pid, signal.SIGKILL)
         assert client.gather(futures) == [n * n for n in range(60)]
