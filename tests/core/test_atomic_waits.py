@@ -1,5 +1,6 @@
 """Waits inside atomic code: roamlet's own calls give it up, and for others there is a message that names the two threads."""
 
+import signal
 import sys
 import threading
 import warnings
@@ -285,3 +286,51 @@ def test_a_lock_that_roamlet_does_not_see_is_reported_with_the_owners_line():
     assert len(warned) == 1
     assert "is in it, in test_a_lock_that_roamlet_does_not_see_is_reported_with_the_owners_line at " in warned[0]
     assert "roamlet.core.outside_atomic()" in warned[0]
+
+
+def test_inside_atomic_calls_and_leaves_again_whatever_the_function_does():
+    me = roamlet.getcurrent()
+    assert core.inside_atomic(lambda *args: (args, me.atomic), 1, 2) == ((1, 2), True)
+    with pytest.raises(KeyError, match="missing"):
+        core.inside_atomic({}.__getitem__, "missing")
+    assert not me.atomic
+    assert core.inside_atomic(core.inside_atomic, lambda: me.atomic) is True
+    with roamlet.atomic():
+        assert core.inside_atomic(int) == 0
+        assert me.atomic
+    with pytest.raises(RuntimeError, match="is not atomic"):
+        core.inside_atomic(roamlet.atomic().__exit__)
+    assert not me.atomic
+    with pytest.raises(TypeError, match="takes a function"):
+        core.inside_atomic()
+    with pytest.raises(TypeError, match="not callable"):
+        core.inside_atomic(1)
+
+
+class Interrupted(BaseException):
+    pass
+
+
+def test_a_signal_handler_that_raises_at_any_moment_leaves_nothing_atomic_after_inside_atomic():
+    """In `with` it can on CPython 3.14: between __enter__ and the body no exception leads to __exit__."""
+
+    def handler(*_):
+        raise Interrupted
+
+    me = roamlet.getcurrent()
+    interrupted = 0
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        for number in range(2000):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 1e-6 * (1 + number % 60))
+                for _ in range(300):
+                    core.inside_atomic(int)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except Interrupted:
+                interrupted += 1
+            assert not me.atomic
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert interrupted > 100

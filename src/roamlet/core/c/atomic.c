@@ -287,6 +287,33 @@ core_outside_atomic(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwarg
     return result;
 }
 
+/* inside_atomic(function, *args). Runs Python code; may switch. */
+static PyObject *
+core_inside_atomic(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+{
+    PyObject *result;
+    if (count < 1) {
+        PyErr_SetString(PyExc_TypeError, "inside_atomic() takes a function, and its arguments");
+        return NULL;
+    }
+    if (atomic_enter() < 0)
+        return NULL;
+    result = PyObject_Vectorcall(args[0], args + 1, (size_t)(count - 1), NULL);
+    if (unlikely(result == NULL)) {
+        PyObject *raised = error_take();
+        (void)atomic_leave(); /* fails where the function has left more levels than it entered */
+        PyErr_Clear();
+        error_raise(raised);
+    } else if (unlikely(atomic_leave() < 0))
+        Py_CLEAR(result);
+    return result;
+}
+
+PyDoc_STRVAR(inside_atomic_doc, "inside_atomic($module, function, /, *args)\n--\n\n"
+"Return function(*args), called in atomic code.\n\n"
+"As `with atomic():` does, with nothing in between where a signal handler could raise and leave the caller atomic for good, as it can on\n"
+"CPython 3.14. May switch if the function does.");
+
 PyDoc_STRVAR(outside_atomic_doc, "outside_atomic(function, args=(), kwargs=None)\n--\n\n"
 "Return function(*args, **kwargs), called outside of the atomic code that the caller is in.\n\n"
 "For a call that blocks the thread and is not roamlet's: others can be in atomic code meanwhile. The caller is atomic again, at the\n"
@@ -350,7 +377,19 @@ Atomic_vectorcall(PyObject *type, PyObject *const *args, size_t flags, PyObject 
 static PyObject *
 Atomic_enter(PyObject *self, PyObject *Py_UNUSED(unused))
 {
-    return likely(atomic_enter() == 0) ? Py_NewRef(self) : NULL;
+    if (unlikely(atomic_enter() < 0))
+        return NULL;
+#if PY_VERSION_HEX >= 0x030E0000 && PY_VERSION_HEX < 0x030F0000
+    /* CPython 3.14 lets a signal handler raise between this and the body of `with`, which leaves nothing to call __exit__. What has
+       come until now raises here. */
+    if (unlikely(PyErr_CheckSignals() < 0)) {
+        PyObject *raised = error_take();
+        (void)atomic_leave();
+        error_raise(raised);
+        return NULL;
+    }
+#endif
+    return Py_NewRef(self);
 }
 
 static PyObject *

@@ -287,6 +287,7 @@ static PyMethodDef core_methods[] = {
     {"get_channel_callback", core_get_channel_callback, METH_NOARGS, get_channel_callback_doc},
     {"set_error_handler", core_set_error_handler, METH_O, set_error_handler_doc},
     {"select", (PyCFunction)(void (*)(void))core_select, METH_FASTCALL | METH_KEYWORDS, select_doc},
+    {"inside_atomic", (PyCFunction)(void (*)(void))core_inside_atomic, METH_FASTCALL, inside_atomic_doc},
     {"outside_atomic", (PyCFunction)(void (*)(void))core_outside_atomic, METH_VARARGS | METH_KEYWORDS, outside_atomic_doc},
     {"sleep", core_sleep, METH_O, sleep_doc},
     {"note_signal", core_note_signal, METH_VARARGS, note_signal_doc},

@@ -20,7 +20,7 @@ from contextvars import Context
 from itertools import count
 from typing import Any, Protocol, TypeAlias
 
-from roamlet.core import atomic, mark_service_thread, outside_atomic
+from roamlet.core import inside_atomic, mark_service_thread, outside_atomic
 from roamlet.core.os_threads import OSThread, allocate_lock
 
 
@@ -70,25 +70,27 @@ class Pool:
 
     def recruit(self) -> None:
         """Send a worker to the jobs that wait, a new one if no other rests, unless one is on its way."""
-        with atomic():
-            while self.searcher is None:
+        inside_atomic(self._recruit)
+
+    def _recruit(self) -> None:
+        while self.searcher is None:
+            try:
+                worker = self.idle[-1]
+            except IndexError:
+                if len(self.workers) < self.max_threads:
+                    self._start()
+                return
+            # From here on the worker does not end; before, it may have decided to. Nothing up to its bell lets a signal
+            # handler raise, which would leave a searcher that was never woken.
+            self.searcher = worker
+            if worker in self.idle:
                 try:
-                    worker = self.idle[-1]
-                except IndexError:
-                    if len(self.workers) < self.max_threads:
-                        self._start()
-                    return
-                # From here on the worker does not end; before, it may have decided to. Nothing up to its bell lets a signal
-                # handler raise, which would leave a searcher that was never woken.
-                self.searcher = worker
-                if worker in self.idle:
-                    try:
-                        worker.bell.release()
-                    except RuntimeError:  # it was rung as its time ran out
-                        pass
-                    worker.counts_again()
-                    return
-                self.searcher = None
+                    worker.bell.release()
+                except RuntimeError:  # it was rung as its time ran out
+                    pass
+                worker.counts_again()
+                return
+            self.searcher = None
 
     def _start(self) -> None:
         worker = Worker(self, f"roamlet-service-worker-{next(self._numbers)}")

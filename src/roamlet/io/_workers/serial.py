@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import TypeVar
 
-from roamlet.core import Waiter, atomic
+from roamlet.core import Waiter, inside_atomic
 from roamlet.io._workers.pool import Job, Settled, perform, pool, withdraw
 
 T = TypeVar("T")
@@ -43,19 +43,23 @@ class Serial:
         self._jobs.append(job)
         # This object replaces the Waiter of the job that runs all others: its failure is theirs.
         runner: Job = [self, self._run, copy_context()]
-        with atomic():
-            if not self._busy:
-                # No signal handler can raise between these two lines, and leave a queue that is busy with nothing.
-                self._busy = True
-                pool.jobs.append(runner)
+        inside_atomic(self._have_run, runner)
         pool.recruit_if_needed()
 
-    def _becomes_busy(self) -> bool:
-        with atomic():
-            if self._busy:
-                return False
+    def _have_run(self, runner: Job) -> None:
+        if not self._busy:
+            # No signal handler can raise between these two lines, and leave a queue that is busy with nothing.
             self._busy = True
-            return True
+            pool.jobs.append(runner)
+
+    def _becomes_busy(self) -> bool:
+        return inside_atomic(self._become_busy)
+
+    def _become_busy(self) -> bool:
+        if self._busy:
+            return False
+        self._busy = True
+        return True
 
     def _run(self) -> None:
         """In a worker: make all calls that there are."""
