@@ -477,3 +477,14 @@ def test_of_one_that_sends_more_than_was_asked_for_nothing_more_is_kept():
     for tunnels in (hop.tunnels, hop.trunk.tunnels):  # they refer to each other
         tunnels.clear()
     hop.trunk = None
+
+
+def test_a_context_behind_one_with_the_same_interpreter_has_modules_from_its_own_link_alone():
+    ours = remote.Modules(prefer="parent")
+    with remote.local(modules=ours) as hub:
+        hub.call(roamlet_sent.add, (1,))  # so that it has something to hand down to what it executes
+        with remote.local(via=hub, modules=ours) as behind:
+            assert behind.call(roamlet_sent.add, (20, 22)) == 42
+            assert behind.call(importlib.util.find_spec, ("roamlet_no_such_module",)) is None
+            finders = behind.call(eval, ("[type(one).__name__ for one in __import__('sys').meta_path]",))
+            assert finders.count("Importer") == 1

@@ -168,6 +168,8 @@ _SCRIPT = "\n".join(
         "_(%r)",
     ]
 )
+# How the code of those begins that get no modules from here; the second as roamlet.wire.build.command has it.
+_OTHERS = ("from multiprocessing.", "import sys;sys.path[:]=[p for p in sys.path if p];exec(")
 _LONGEST = (1 << 17) - 1  # bytes of a word: Linux takes none that is longer
 _WITH_VALUE = "WX"  # options of the interpreter that another word may follow
 _ADD_SEALS, _SEALS = 1033, 15  # as in extensions.py
@@ -298,7 +300,8 @@ def _identity(fd):
 def _told(words):
     """Return the options of an interpreter, a program that does what it is told, and the words for that; None for no program.
 
-    Also for what multiprocessing tells it, which needs nothing or sends it by itself.
+    Also for what multiprocessing tells it, which needs nothing or sends it by itself, and for a context behind this one, which has
+    a link of its own.
     """
     place = 1
     while place < len(words):
@@ -312,7 +315,7 @@ def _told(words):
             if letter in "cm":
                 value = [word[index + 1 :]] if word[index + 1 :] else words[place + 1 : place + 2]
                 rest = words[place + (1 if word[index + 1 :] else 2) :]
-                if not value or (letter == "c" and value[0].startswith("from multiprocessing.")):
+                if not value or (letter == "c" and value[0].startswith(_OTHERS)):
                     return None
                 options = words[1:place] + ([word[:index]] if index > 1 else [])
                 return options, (_CODE if letter == "c" else _MODULE) % value[0], rest
