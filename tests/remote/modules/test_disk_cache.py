@@ -97,10 +97,21 @@ def test_of_a_file_with_a_changed_piece_the_others_are_good(folder: Path) -> Non
     assert read(cache) is None
 
 
-def test_a_folder_that_others_may_look_into_is_not_used(folder: Path) -> None:
+def test_a_folder_that_others_may_look_into_is_closed_to_them_before_anything_is_written(folder: Path) -> None:
+    """Another program may have made it, with the permissions that folders usually have."""
     cache = DiskCache()
     assert cache.write(NAME, PIECES)
     folder.chmod(0o755)
+    assert read(cache) is None
+    assert cache.write("cd", PIECES)
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert read(cache) == list(PIECES)
+
+
+def test_a_folder_that_others_may_write_in_is_not_used(folder: Path) -> None:
+    cache = DiskCache()
+    assert cache.write(NAME, PIECES)
+    folder.chmod(0o775)
     assert read(cache) is None
     assert not cache.write("cd", PIECES)
     assert [one.name for one in folder.iterdir()] == [NAME]

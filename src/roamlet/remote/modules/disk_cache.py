@@ -157,6 +157,14 @@ def _make(folder: Path) -> None:
             raise PermissionError(f"{base.parent} belongs to another account")
         base.mkdir(0o700, exist_ok=True)
     folder.mkdir(0o700, exist_ok=True)
+    status = os.lstat(folder)
+    if (
+        stat.S_ISDIR(status.st_mode)
+        and status.st_uid == os.geteuid()
+        and status.st_mode & 0o077
+        and not status.st_mode & 0o022
+    ):
+        os.chmod(folder, 0o700)  # others could look into it, but have put nothing there
 
 
 def _is_private(folder: Path) -> bool:
