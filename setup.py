@@ -7,6 +7,7 @@ loaded, through core/c/api.h.
 Environment, for our own checks only:
     ROAMLET_WERROR=1   -Wall -Wextra -Werror; not by default, because a user's newer compiler must not break the build
     ROAMLET_ASSERTS=1  keep C asserts
+    ROAMLET_PORTABLE=1 take functions of glibc by their older versions: for wheels, see core/c/portable.h and tools/wheels.py
     ROAMLET_DEFINES    words NAME or NAME=VALUE for the C preprocessor; docs/design/core.md lists what they force
 """
 
@@ -53,6 +54,9 @@ def extension(
         flags += ("-Wall", "-Wextra", "-Werror")
     if os.environ.get("ROAMLET_ASSERTS"):
         flags += ("-UNDEBUG",)
+    if os.environ.get("ROAMLET_PORTABLE"):
+        # Without debug information: it has the path of a folder that was made for one build.
+        flags += ("-DROAMLET_PORTABLE", "-g0")
     included = [
         path
         for each in {folder, C_DIR}

@@ -36,10 +36,11 @@ def test_nightly_runs_all_and_fails_when_a_part_fails(fails, tmp_path):
         (tmp_path / name).touch()
     done = subprocess.run(["make", "nightly", "ARGS=-x"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode != 0) is bool(fails), done.stdout + done.stderr
-    first, newer, exhaustive, judged, second, third = (tmp_path / "ran").read_text().splitlines()
+    first, newer, exhaustive, built, judged, second, third = (tmp_path / "ran").read_text().splitlines()
     assert first == "tools/test_all.sh -x"
     assert newer.split() == ["tools/try_debian_python.sh"]
     assert exhaustive.startswith(".venv/bin/python tools/pytest_run.py ") and " -m exhaustive " in exhaustive
+    assert built.split() == [".venv/bin/python", "tools/wheels.py"]
     assert judged.split() == [".venv/bin/python", "-m", "tools.judges"]
     assert second.startswith(".venv/bin/python -m pytest ") and second.endswith("-m soak tests/diagnose/outside")
     # All rooms but the one that .ci/run makes.

@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "portable.h"
+
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
