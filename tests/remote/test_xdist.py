@@ -8,7 +8,7 @@ import sys
 import tarfile
 import time
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -221,20 +221,24 @@ def test_a_worker_cannot_name_what_is_called_here() -> None:
     from xdist.workermanage import unserialize_warning_message
 
     called: list[str] = []
-    sys.modules["roamlet_tried"] = cast(Any, SimpleNamespace(call=called.append, Mine=type("Mine", (UserWarning,), {})))
+    tried = ModuleType("roamlet_tried")
+    tried.__dict__.update(call=called.append, Mine=type("Mine", (UserWarning,), {}), __getattr__=called.append)
+    sys.modules["roamlet_tried"] = tried
     try:
         for module, name, expected in (
             ("roamlet_tried", "call", Warning),
+            ("roamlet_tried", "loaded_when_asked_for", Warning),
             ("roamlet_never_imported", "call", Warning),
             ("builtins", "UserWarning", UserWarning),
-            ("roamlet_tried", "Mine", sys.modules["roamlet_tried"].Mine),
+            ("roamlet_tried", "Mine", tried.__dict__["Mine"]),
         ):
-            event = ("warning_recorded", {"when": "runtest", "warning_message_data": warning(module, name)})
-            _, about = harmless(event)
-            made = unserialize_warning_message(about["warning_message_data"])
-            assert type(made.message) is expected
-            assert "text" in str(made.message)
-            assert made.category in (None, expected)
+            for sequence in (tuple, list):
+                event = ["warning_recorded", {"when": "runtest", "warning_message_data": warning(module, name)}]
+                _, about = harmless(sequence(event))
+                made = unserialize_warning_message(about["warning_message_data"])
+                assert type(made.message) is expected
+                assert "text" in str(made.message)
+                assert made.category in (None, expected)
     finally:
         del sys.modules["roamlet_tried"]
     assert called == []

@@ -259,18 +259,20 @@ def harmless(event: Any) -> Any:
 
     xdist imports the module and calls the class that a worker names.
     """
-    if not (
-        isinstance(event, tuple) and len(event) == 2 and event[0] == "warning_recorded" and isinstance(event[1], dict)
-    ):
+    # xdist takes all that it can unpack, so a list, too.
+    if not isinstance(event, (tuple, list)) or len(event) != 2:
         return event
     name, about = event
+    if name != "warning_recorded" or not isinstance(about, dict):
+        return event
     data = about.get("warning_message_data")
     if not isinstance(data, dict):
         return event
     data = dict(data)
     for kind, function in (("message", "message_class_name"), ("category", "category_class_name")):
         module = data.get(f"{kind}_module")
-        found = getattr(sys.modules.get(str(module)), str(data.get(function)), None)
+        # Not by getattr(), which would call the __getattr__ of a module.
+        found = getattr(sys.modules.get(str(module)), "__dict__", {}).get(str(data.get(function)))
         if module and not (isinstance(found, type) and issubclass(found, Warning)):
             data |= {f"{kind}_module": "builtins", function: "Warning"}
             if kind == "message":
