@@ -9,7 +9,9 @@
 What a worker imports comes from this process. pytest-xdist's `--tx roamlet//ssh=alpha` stands on it (roamlet.testing.xdist).
 """
 
+import re
 from collections.abc import Callable, Iterable
+from importlib.metadata import metadata, version
 from typing import Any, NamedTuple
 
 import execnet
@@ -17,6 +19,7 @@ import execnet
 import roamlet
 from roamlet.core.os_threads import allocate_lock
 from roamlet.remote import (
+    CannotTravel,
     Context,
     ContextClosed,
     Modules,
@@ -90,13 +93,34 @@ def place_of(spec: execnet.XSpec) -> Place:
     return Place(transport, None if target is True else str(target), spec.python, spec.ssh_config)
 
 
-def open_place(place: Place) -> Context:
-    """Open the context of a host. Blocks; raises what the functions of roamlet.remote do."""
+def open_place(place: Place, packages: Iterable[str] = ("execnet",)) -> Context:
+    """Open the context of a host, whose Python is one for these packages.
+
+    Blocks; raises what the functions of roamlet.remote do, and CannotTravel for a Python that is too old.
+    """
     modules = Modules(prefer="parent")
     if place.target is None:
-        return local(place.python, modules=modules)
-    options = {"ssh_args": ("-F", place.ssh_config)} if place.ssh_config else {}
-    return PLACES[place.transport](place.target, python=place.python, modules=modules, **options)
+        context = local(place.python, modules=modules)
+    else:
+        options = {"ssh_args": ("-F", place.ssh_config)} if place.ssh_config else {}
+        context = PLACES[place.transport](place.target, python=place.python, modules=modules, **options)
+    try:
+        _check(context, packages)
+    except BaseException:
+        context.close()
+        raise
+    return context
+
+
+def _check(context: Context, packages: Iterable[str]) -> None:
+    for package in packages:
+        least = re.search(r">=\s*(\d+)\.(\d+)", metadata(package)["Requires-Python"] or "")
+        if least is not None and context.facts.python[:2] < (int(least[1]), int(least[2])):
+            raise CannotTravel(
+                f"{context.name!r} runs Python {context.facts.version}, and {package} {version(package)}, which a worker "
+                f"gets from here, needs {least[1]}.{least[2]} at least.\n    Name another: //python=python3",
+                context=context.name,
+            )
 
 
 class Gateway(execnet.Gateway):

@@ -2,22 +2,29 @@
 
 import atexit
 import gc
+import io
 import os
 import re
 import shlex
 import signal
+import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import execnet
 import pytest
 
 import roamlet.execnet
+from roamlet import remote
+from roamlet.core.os_threads import OSThread
 from roamlet.remote.calls.engine import calls_of
-from roamlet.wire.calls import gateways
+from roamlet.wire.calls import gateways, main_thread
 from tests.remote.sshd import Sshd
+from tests.wire import interpreters
 
 BASE = getattr(sys, "_base_executable", sys.executable)
 
@@ -173,3 +180,68 @@ def test_an_archive_that_is_none_leaves_no_folder(group: roamlet.execnet.Group, 
     with pytest.raises(Exception, match="not a gzip file"):
         context.call(gateways.receive_tree, (pieces, "project"))
     assert not [name for name in set(os.listdir(gateways.IN_MEMORY)) - before if name.startswith("roamlet-")]
+
+
+def test_an_archive_is_unpacked_by_all_pythons_that_execnet_has(group: roamlet.execnet.Group, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("text")
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        archive.add(tmp_path / "file", "file")
+    for path in [path for name, path in interpreters.found().items() if tuple(map(int, name.split("."))) >= (3, 8)]:
+        context = group.host_of(execnet.XSpec(f"roamlet//local//python={path}"))
+        calls_of(context).shipping.need("calls.gateways")
+        pieces = roamlet.channel[bytes](8)
+        pieces.send(packed.getvalue())
+        pieces.close()
+        folder = Path(context.call(gateways.receive_tree, (pieces, "project")))
+        assert (folder / "file").read_text() == "text"
+        assert folder.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_python_that_is_too_old_is_named_before_a_worker_starts(group: roamlet.execnet.Group) -> None:
+    for name, path in interpreters.found().items():
+        if tuple(map(int, name.split("."))) < (3, 8):
+            with pytest.raises(
+                remote.CannotTravel, match=rf"runs Python {name}\.\d+, and execnet .* needs 3.8 at least"
+            ):
+                group.makegateway(f"roamlet//local//python={path}")
+    assert len(group) == 0
+
+
+def test_a_thread_that_meets_a_job_which_the_main_thread_takes_at_that_moment_goes_on() -> None:
+    class Taken(list[object]):
+        def __bool__(self) -> bool:
+            return True
+
+    waits: list[str] = []
+    turns = SimpleNamespace(wait=lambda: waits.append("waited"), wake=lambda: waits.append("woken"))
+    made = main_thread._Turns(None, turns)  # type: ignore[no-untyped-call]
+    made.jobs = Taken()
+    thread = OSThread(target=made.wait)
+    thread.start()
+    thread.join()
+    assert waits == ["waited"]
+
+
+def test_a_folder_that_cannot_be_removed_at_once_is_removed_later(tmp_path: Path) -> None:
+    """Processes that end may still write to it, and tests make folders that cannot be written to."""
+    commands = tmp_path / "commands"
+    commands.mkdir()
+    for name, text in {
+        "rm": f'echo rm >> {tmp_path}/said; [ "$(grep -c rm {tmp_path}/said)" -gt 3 ] && exec /bin/rm "$@"; exit 1',
+        "sleep": f"echo sleep $1 >> {tmp_path}/said",
+    }.items():
+        (commands / name).write_text(f"#!/bin/sh\n{text}\n")
+        (commands / name).chmod(0o755)
+    folder = tmp_path / "folder"
+    (folder / "inside").mkdir(parents=True)
+    (folder / "inside").chmod(0o500)
+    done = subprocess.run(
+        [gateways.SHELL, "-c", gateways._GUARD, "sh", str(folder)],
+        env={"PATH": f"{commands}:{os.environ['PATH']}"},
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert not folder.exists()
+    assert (tmp_path / "said").read_text().split("\n") == ["rm", "rm", "sleep 1", "rm", "rm", ""]

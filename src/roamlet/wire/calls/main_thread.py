@@ -64,9 +64,9 @@ class _Turns(object):
                 self._run(self.jobs.pop(0))
                 return WAKE
             # One thread is woken, and this is the wrong one. The main thread may run a call: then somebody else has to read.
-            job = self.jobs[0]
-            self._turns.wake()
-            job.taken.wait(_PATIENCE)
+            for job in self.jobs[:1]:  # none, if the main thread has taken it meanwhile
+                self._turns.wake()
+                job.taken.wait(_PATIENCE)
         return self._turns.wait()
 
     def _run(self, job):
