@@ -1,5 +1,6 @@
 """pytest-xdist's `--tx roamlet//...`: the tests of a project run where neither it nor pytest is installed."""
 
+import errno
 import os
 import re
 import shlex
@@ -168,12 +169,22 @@ def test_what_makes_no_sense_is_said_before_a_test_runs(project: Path, words: "l
     assert "INTERNALERROR" not in "\n".join(said)
 
 
+def test_a_worker_that_cannot_be_made_ends_the_run_with_an_error_and_no_traceback(project: Path, bare: str) -> None:
+    """In a folder that does not travel, for instance."""
+    folder = project / "node_modules"
+    folder.mkdir()
+    status, said = run(folder, "--tx", bare, str(project / "tests"))
+    assert status == 4, "\n".join(said)
+    assert any(line.startswith("ERROR: --tx: ") and "node_modules" in line for line in said), "\n".join(said)
+    assert "INTERNALERROR" not in "\n".join(said)
+
+
 def config(root: Path, **more: Any) -> Any:
     return SimpleNamespace(
         invocation_params=SimpleNamespace(dir=more.get("dir", root)),
         rootpath=root,
         getini=lambda name: more.get(name, []),
-        option=SimpleNamespace(rsyncignore=[]),
+        option=SimpleNamespace(rsyncignore=[], file_or_dir=more.get("file_or_dir", [])),
     )
 
 
@@ -201,6 +212,93 @@ def test_environments_caches_and_what_the_settings_leave_out_stay_here(project: 
             assert all((each.uid, each.gid, each.uname) == (0, 0, "") for each in archive.getmembers())
     kept = "src src/shipped src/shipped/__init__.py src/shipped/data.txt tests tests/conftest.py tests/helpers.py tests/test_it.py"
     assert sorted(names) == sorted([*kept.split(), "pytest.ini", "link", "dangling", "folder"])
+
+
+def names_in(made: Project) -> "list[str]":
+    with made.archive() as file:
+        file.seek(0)
+        with tarfile.open(fileobj=file) as archive:
+            return sorted(archive.getnames())
+
+
+def test_a_project_in_a_virtual_environment_travels_without_its_packages(project: Path) -> None:
+    """As `python -m venv .` makes it, or with the environment's folder around it, or beside one of conda."""
+    before = names_in(Project(config(project), []))
+    for name in ("project/conda/conda-meta/history", "pyvenv.cfg"):
+        (project.parent / name).parent.mkdir(parents=True, exist_ok=True)
+        (project.parent / name).write_text("")
+    assert names_in(Project(config(project), [])) == before
+    packages = project / "lib/python3/site-packages"
+    packages.mkdir(parents=True)
+    (project / "pyvenv.cfg").write_text("")
+    assert names_in(Project(config(project), [])) == sorted([*before, "lib", "pyvenv.cfg"])
+    paths = [str(packages), str(project / "src"), str(project / "conda/lib")]
+    assert Project(config(project), paths).paths == ["src"]
+
+
+def test_a_link_with_an_absolute_target_in_the_project_leads_into_the_copy(project: Path) -> None:
+    other = project.parent / "other"
+    other.symlink_to(project)
+    (project / "tests/data").symlink_to(project / "src/shipped")
+    (project / "tests/again").symlink_to(other / "pytest.ini")
+    (project / "outside").symlink_to(project.parent)
+    made = Project(config(other), [str(other / "src"), str(project / "src")])
+    assert made.paths == ["src"]
+    with made.archive() as file:
+        file.seek(0)
+        with tarfile.open(fileobj=file) as archive:
+            links = {each.name: each.linkname for each in archive.getmembers() if each.issym()}
+    assert links == {"tests/data": "../src/shipped", "tests/again": "../pytest.ini", "outside": str(project.parent)}
+
+
+def test_what_cannot_be_read_is_named_and_what_is_removed_meanwhile_is_left_out(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Project(config(project), [])
+    expected = names_in(made)
+    add = tarfile.TarFile.add
+
+    def removed(archive: tarfile.TarFile, path: str, *more: Any, **named: Any) -> None:
+        if path.endswith("removed"):
+            os.remove(path)
+        if path.endswith("secret"):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        add(archive, path, *more, **named)
+
+    (project / "removed").write_text("")
+    monkeypatch.setattr(tarfile.TarFile, "add", removed)
+    assert names_in(made) == expected
+    (project / "secret").write_text("")
+    with pytest.raises(
+        pytest.UsageError, match=r"secret cannot travel to the hosts: Permission denied\n .* rsyncignore"
+    ):
+        made.archive()
+
+
+def test_words_of_other_options_stay_as_they_are(project: Path, tmp_path: Path) -> None:
+    """Names of folders in expressions, and files outside of the project that an earlier run has written."""
+    report = tmp_path / "report.xml"
+    report.write_text("")
+    words = ["-k", "tests", "-m", "src", "--junitxml", str(report), f"--junitxml={report}", "-c", "pytest.ini"]
+    test = "tests/test_it.py::test_passes[a::b=../c]"
+    made = Project(config(project, file_or_dir=[test]), [])
+    assert made.words([*words, test, "--ignore", "src"], "/copy")[2:] == [*words, f"/copy/{test}", "--ignore", "src"]
+    inside = [
+        str(project / "tests/test_it.py") + "::test_passes[a::b]",
+        f"--ignore={project}/src",
+        "--rootdir",
+        str(project),
+    ]
+    made = Project(config(project, file_or_dir=inside[:1]), [])
+    assert made.words(inside, "/copy")[2:] == [
+        "/copy/tests/test_it.py::test_passes[a::b]",
+        "--ignore=/copy/src",
+        "--rootdir",
+        "/copy/.",
+    ]
+    for outside in (str(report), "../report.xml"):
+        with pytest.raises(pytest.UsageError, match="is outside of"):
+            Project(config(project, file_or_dir=[outside]), []).words([outside], "/copy")
 
 
 def test_folders_of_the_module_search_path_that_are_in_the_project_are_searched_in_the_copy(project: Path) -> None:

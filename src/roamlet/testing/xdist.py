@@ -19,7 +19,7 @@ import pytest
 
 import roamlet
 from roamlet.execnet import Gateway, Group, UnknownSpec, open_place, place_of
-from roamlet.remote import Context, open_all
+from roamlet.remote import Context, RemoteError, open_all
 from roamlet.remote.calls.engine import calls_of
 from roamlet.wire.calls import gateways as on_target
 
@@ -29,6 +29,7 @@ _LEFT_OUT = {".git", ".hg", ".svn", "__pycache__", "node_modules", ".tox", ".nox
 _CACHES = ".*_cache"
 _COMPILED = ("*.pyc", "*.pyo")
 _WINDOW = 16  # pieces of an archive that may be on their way to a host
+_PACKAGES = ("execnet", "pytest", "pytest-xdist")  # that a worker imports
 PATIENCE = 5.0  # seconds that hosts have to end when not all of them opened
 
 
@@ -70,22 +71,21 @@ class Project:
 
     def __init__(self, config: pytest.Config, sys_path: Sequence[str]) -> None:
         self._invoked = config.invocation_params.dir.resolve()
-        self._rootpath = config.rootpath.resolve()
-        inside = self._invoked.is_relative_to(self._rootpath)
-        self.root = self._rootpath
+        self._rootpath = config.rootpath
+        self.root = self._rootpath.resolve()
+        self._inside = self._invoked.is_relative_to(self.root)
+        self._tests = {str(word) for word in config.option.file_or_dir}
         home = Path.home().resolve()
         if home.is_relative_to(self.root) or Path(tempfile.gettempdir()).resolve().is_relative_to(self.root):
             raise pytest.UsageError(
                 f"{self.root} would travel to the hosts, as pytest takes it for the project: "
                 "name the project's folder as --rootdir, or give it a pytest.ini"
             )
-        self.place = os.fspath(self._invoked.relative_to(self.root)) if inside else "."
+        self.place = os.fspath(self._invoked.relative_to(self.root)) if self._inside else "."
         self._ignored = [*_COMPILED, *map(str, config.getini("rsyncignore")), *map(str, config.option.rsyncignore)]
-        self.paths = [
-            os.fspath(path.relative_to(self.root))
-            for path in map(Path, sys_path)
-            if path.is_absolute() and path.resolve().is_relative_to(self.root) and not _is_environment(path)
-        ]
+        resolved = [Path(path).resolve() for path in sys_path if os.path.isabs(path)]
+        inside = [path for path in resolved if path.is_relative_to(self.root) and not self._is_in_environment(path)]
+        self.paths = [os.fspath(path.relative_to(self.root)) for path in dict.fromkeys(inside)]
 
     def words(self, words: Sequence[object], there: str) -> list[str]:
         """The words of the command line for a worker whose project is in the folder `there`.
@@ -99,6 +99,9 @@ class Project:
         path, colons, rest = value.partition("::")
         if not path or (option and not equals):
             return word
+        is_test = word in self._tests  # and no expression of -k, nor the file of another option
+        if self._inside and not is_test and not os.path.isabs(path):
+            return word  # it means the same in the copy, where the worker is in the same folder
         whole = self._invoked / path
         try:
             if not whole.exists():
@@ -107,7 +110,7 @@ class Project:
         except OSError:
             return word
         except ValueError:
-            if option:
+            if not is_test:
                 return word
             raise pytest.UsageError(
                 f"{word} is outside of {self.root}, which is what travels to the hosts: "
@@ -118,17 +121,40 @@ class Project:
     def archive(self) -> BinaryIO:
         """All of it as a compressed tar archive, in a file that has no name. The caller closes it."""
         file = tempfile.TemporaryFile()  # noqa: SIM115
-        with tarfile.open(fileobj=file, mode="w:gz", compresslevel=1) as archive:
-            for path, name in self._files():
-                archive.add(path, name, recursive=False, filter=_anonymous)
+        try:
+            with tarfile.open(fileobj=file, mode="w:gz", compresslevel=1) as archive:
+                for path, name in self._files():
+                    try:
+                        archive.add(path, name, recursive=False, filter=self._entry)
+                    except FileNotFoundError:
+                        continue  # it has just been removed, as temporary files of editors are
+                    except OSError as error:
+                        raise _does_not_travel(path, error) from error
+        except BaseException:
+            file.close()
+            raise
         return file
 
+    def _entry(self, entry: tarfile.TarInfo) -> tarfile.TarInfo:
+        """Whoever unpacks it owns it, and a link into the project leads into the copy."""
+        entry.uid = entry.gid = 0
+        entry.uname = entry.gname = ""
+        target = Path(entry.linkname)
+        if entry.issym() and target.is_absolute():
+            for root in (self._rootpath, self.root):
+                if target.is_relative_to(root):
+                    entry.linkname = os.path.relpath(target.relative_to(root), os.path.dirname(entry.name) or ".")
+                    break
+        return entry
+
     def _files(self) -> Iterator[tuple[str, str]]:
-        for folder, folders, files in os.walk(self.root):
+        for folder, folders, files in os.walk(self.root, onerror=_refuse_folder):
             kept = []
             for each in folders:
                 path = Path(folder, each)
-                if each in _LEFT_OUT or fnmatch.fnmatch(each, _CACHES) or _is_environment(path) or self._ignores(path):
+                if each in _LEFT_OUT or fnmatch.fnmatch(each, _CACHES):
+                    continue
+                if self._is_environment(path) or self._ignores(path):
                     continue
                 kept.append(each)
                 yield self._named(path)
@@ -149,16 +175,28 @@ class Project:
             for name in (path.name, relative, os.fspath(path))
         )
 
+    def _is_environment(self, path: Path) -> bool:
+        """Whether the folder is a virtual environment, or has the packages of one that the project's folder is itself."""
+        if path == self.root:
+            return False
+        if path.parent == self.root / "lib" and path.name.startswith("python"):
+            return (self.root / "pyvenv.cfg").exists()
+        return (path / "pyvenv.cfg").exists() or (path / "conda-meta").is_dir()
 
-def _is_environment(path: Path) -> bool:
-    return (path / "pyvenv.cfg").exists() or any((above / "pyvenv.cfg").exists() for above in path.parents)
+    def _is_in_environment(self, path: Path) -> bool:
+        return any(self._is_environment(each) for each in (path, *path.parents) if each.is_relative_to(self.root))
 
 
-def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Whoever unpacks it owns it."""
-    entry.uid = entry.gid = 0
-    entry.uname = entry.gname = ""
-    return entry
+def _refuse_folder(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise _does_not_travel(error.filename, error) from error
+
+
+def _does_not_travel(path: object, error: OSError) -> pytest.UsageError:
+    return pytest.UsageError(
+        f"--tx: {path} cannot travel to the hosts: {error.strerror or error}\n"
+        "    If no test needs it, leave it out: rsyncignore = NAME in pytest's settings"
+    )
 
 
 class _Group(Group):
@@ -173,7 +211,7 @@ class _Group(Group):
     def bring(self, specs: Sequence[execnet.XSpec]) -> None:
         """Open the hosts and bring the project to each, all of them at a time."""
         first = {place_of(spec): spec for spec in specs}
-        opened = open_all([partial(open_place, place) for place in first])
+        opened = open_all([partial(open_place, place, _PACKAGES) for place in first])
         if opened.failed:
             opened.close()
             raise pytest.UsageError("\n".join(f"--tx: {each.error}" for each in opened.failed))
@@ -217,13 +255,16 @@ class _Group(Group):
         """A worker of xdist, in the folder of the project."""
         if not isinstance(spec, execnet.XSpec) or not spec.roamlet:
             return super().makegateway(spec)
-        host = self.host_of(spec)
-        if host not in self._folders:  # the one before it was lost
-            self._send([host])
-        gateway = super().makegateway(spec)
-        assert isinstance(gateway, Gateway)
-        folder = self._folders[host]
-        gateway.context.call(on_target.enter, (folder, self._project.place, self._project.paths))
+        try:
+            host = self.host_of(spec)
+            if host not in self._folders:  # the one before it was lost
+                self._send([host])
+            gateway = super().makegateway(spec)
+            assert isinstance(gateway, Gateway)
+            folder = self._folders[host]
+            gateway.context.call(on_target.enter, (folder, self._project.place, self._project.paths))
+        except (RemoteError, OSError) as error:
+            raise pytest.UsageError(f"--tx: {spec}: {error}") from error  # pytest reports the tests that ran, and this
         _instruct(gateway, self._project, folder)
         return gateway
 
