@@ -164,7 +164,11 @@ class Linked(Comm):  # type: ignore[misc] # distributed has types for itself alo
         for chunk in _chunks(frames):
             while self._credit <= 0 and not self.closed():
                 self._changed.clear()
-                await self._changed.wait()
+                try:
+                    await self._changed.wait()
+                except BaseException:  # cancelled: what has been sent of the message must be followed by its rest
+                    self.abort()
+                    raise
             if self.closed():
                 raise CommClosedError(f"the connection to {self.peer_address} was closed while a message was sent")
             self._credit -= len(chunk)

@@ -31,6 +31,7 @@ COMMS = ("tls", SCHEME)
 PROBE = 5.0  # seconds for a connection to this machine
 SHORT = 10.0  # a worker that lives no longer than these seconds has failed: its successor starts later each time
 PAUSE = 0.1  # seconds before a successor starts: its scheduler may have died, too
+GIVE_UP = 5.0  # seconds for the scheduler of a cluster whose start was interrupted
 LONGEST = 60.0  # seconds between two tries
 
 _log = logging.getLogger("roamlet.dask")
@@ -208,14 +209,25 @@ class Cluster(SpecCluster):  # type: ignore[misc] # distributed has types for it
 
     def _give_up(self) -> None:
         """It could not be made: close what was opened, and the loop's thread."""
+        self._ending = True
         for place in self._places:
             place.close()
         if self._scheduler_place is not None:
             self._scheduler_place.close()
         runner = getattr(self, "_loop_runner", None)
         if runner is not None and runner.is_started():
+            with contextlib.suppress(Exception):
+                asyncio.run_coroutine_threadsafe(self._abandon(), runner.loop.asyncio_loop).result(2 * GIVE_UP)
             runner.stop()
+        for each in (self._for_scheduler, self._exchange, getattr(self, "security", None)):
+            if isinstance(each, (certificates.InMemory, Exchange)):
+                each.close()
         self.status = Status.closed
+
+    async def _abandon(self) -> None:
+        """After an interrupt, which leaves what was starting as it is: end the scheduler, which listens and has files."""
+        if getattr(self, "scheduler", None) is not None:
+            await asyncio.wait_for(self.scheduler.close(), GIVE_UP)
 
     # ---- workers
 

@@ -80,12 +80,13 @@ class Exchange:
         destination, source, number, kind, _ = frame
         with self._lock:
             for one, other in ((source, destination), (destination, source)):
-                known = self._connections.setdefault(one, set())
                 mine = number if one == source else -number
                 if kind == comm.OPEN:
-                    known.add((other, mine))
-                elif kind == comm.CLOSE:
-                    known.discard((other, mine))
+                    self._connections.setdefault(one, set()).add((other, mine))
+                elif kind == comm.CLOSE and one in self._connections:
+                    self._connections[one].discard((other, mine))
+                    if not self._connections[one]:
+                        del self._connections[one]
             line = self._lines.get(destination)
         if destination == self.port.name:
             self.port.take(frame)

@@ -229,3 +229,38 @@ def test_links_take_a_scheduler_of_this_process() -> None:
             ValueError, match="comm is 'tls' or 'roamlet', and with 'roamlet' the scheduler is in this process"
         ):
             Cluster(["local"], **options)
+
+
+def test_a_message_that_is_cancelled_halfway_ends_its_connection() -> None:
+    """Its rest would be missing, and the next one would be taken for it."""
+
+    async def talk(one: comm.Port, other: comm.Port, served: "list[Any]") -> None:
+        link = await linked(one, other.name)
+        link._credit = 1
+        writing = asyncio.ensure_future(link.write([numpy.zeros(2 * comm.CHUNK, numpy.uint8)]))
+        while link._credit > 0:
+            await asyncio.sleep(0)
+        writing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await writing
+        assert link.closed()
+        with pytest.raises(CommClosedError):
+            await link.write("another")
+
+    between_two(talk)
+
+
+def test_an_exchange_forgets_the_connections_of_those_that_have_left() -> None:
+    exchange = Exchange()
+    try:
+        for _ in range(3):
+            (one, _), (other, _) = exchange.join(), exchange.join()
+            exchange.route((other, one, 1, comm.OPEN, b""))
+            exchange.route((one, other, -1, comm.DATA, b"data"))
+            exchange.leave(one)
+            exchange.leave(other)
+            exchange.route((one, other, -1, comm.DATA, b"late"))
+            exchange.route(("unknown", other, 2, comm.DATA, b"lost"))
+        assert exchange._connections == {}
+    finally:
+        exchange.close()
