@@ -422,7 +422,7 @@ if hasattr(sys, "monitoring"):  # new in 3.12
         in_slices(ends)
         while taken:
             monitoring.free_tool_id(taken.pop())
-        assert len(reported) == 1 and "all six tool ids" in reported[0]
+        assert reported and all("all six tool ids" in each for each in reported)  # another slice may end meanwhile
 
 
 # ---- the watcher's thread ----

@@ -523,6 +523,36 @@ def test_a_fork_does_not_warn_of_workers_that_rest():
     assert printed.splitlines() == ["child", "0 parent"]
 
 
+def test_a_worker_that_was_sent_for_is_not_rung_again_as_it_is_dismissed():
+    """Its lock may have been handed over to it, and be released by others no more: debug builds of CPython check that."""
+
+    class Resting:
+        dismissed = False
+
+        def __init__(self):
+            self.bell = Bell()
+
+        def join(self, seconds):
+            assert self.dismissed
+
+    class Bell:
+        rings = 0
+
+        def locked(self):
+            return True
+
+        def release(self):
+            self.rings += 1
+
+    own = pool_module.Pool()
+    sent_for, resting = Resting(), Resting()
+    own.idle.extend([sent_for, resting])
+    own.searcher = sent_for
+    own.dismiss_idle()
+    assert (sent_for.bell.rings, resting.bell.rings) == (0, 1)
+    assert sent_for.dismissed and resting.dismissed
+
+
 def test_a_job_may_fork_and_its_child_may_use_roamlet():
     printed = output_of("""
         import os, warnings, roamlet.io as io

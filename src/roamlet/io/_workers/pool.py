@@ -133,7 +133,7 @@ class Pool:
         while self.idle:
             worker = self.idle.pop()
             worker.dismissed = True
-            if worker.bell.locked():
+            if worker is not self.searcher and worker.bell.locked():  # else it was rung, and a lock is released once
                 worker.bell.release()
             dismissed.append(worker)
         for worker in dismissed:
