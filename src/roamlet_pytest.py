@@ -81,19 +81,25 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """One line for what is in place."""
-    if not config.getoption("--roamlet-patch"):
-        return []
-    from roamlet import patch
+    """A line for what is in place, and for what has no effect."""
+    said = []
+    if config.getoption("--roamlet-patch"):
+        from roamlet import patch
 
-    return [f"roamlet.patch: {', '.join(patch.status().areas)}"]
+        said.append(f"roamlet.patch: {', '.join(patch.status().areas)}")
+    if _is_for_hosts(config) and config.getoption("dist", "no") == "no":
+        said.append("roamlet: all tests run here, as --tx says nothing without -d or --dist")
+    return said
+
+
+def _is_for_hosts(config: pytest.Config) -> bool:
+    return any("roamlet" in spec for spec in config.getoption("tx", []))
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Limit how many workers are replaced on hosts: xdist goes on for ever when each one dies as it starts."""
-    specs = config.getoption("tx", [])
-    if any("roamlet" in spec for spec in specs) and config.getoption("maxworkerrestart", None) is None:
-        config.option.maxworkerrestart = str(_RESTARTS * len(specs))
+    if _is_for_hosts(config) and config.getoption("maxworkerrestart", None) is None:
+        config.option.maxworkerrestart = str(_RESTARTS * len(config.getoption("tx")))
 
 
 @pytest.hookimpl(optionalhook=True)

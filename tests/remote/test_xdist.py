@@ -24,6 +24,8 @@ BASE = getattr(sys, "_base_executable", sys.executable)
 TESTS = """
 import os
 import signal
+import subprocess
+import sys
 import threading
 import warnings
 
@@ -46,6 +48,12 @@ def test_passes(number, five, tmp_path):
 
 def test_fails():
     assert os.getcwd() == "elsewhere"
+
+
+def test_executes_a_python_that_has_the_project():
+    program = "import shipped; print(shipped.data)"
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (said.stderr, said.stdout) == ("", "data beside the module\\n")
 
 
 def test_warns():
@@ -114,7 +122,7 @@ def test_a_suite_runs_on_hosts_over_ssh_where_nothing_is_installed(project: Path
     status, said = run(
         project, "--tx", f"2*roamlet//ssh={sshd.host}//{ssh}", "--tx", f"roamlet//ssh=roamlet-second-name//{ssh}"
     )
-    assert (status, last(said)) == (1, "1 failed, 8 passed, 1 warning"), "\n".join(said)
+    assert (status, last(said)) == (1, "1 failed, 9 passed, 1 warning"), "\n".join(said)
     assert any(line.startswith("FAILED tests/test_it.py::test_fails - AssertionError") for line in said)
     assert any("UserWarning: of the project" in line for line in said)
     assert (
@@ -135,6 +143,12 @@ def test_paths_of_the_command_line_name_the_copy(project: Path, bare: str) -> No
         status, said = run(folder, "--tx", bare, *words)
         assert status == 0, "\n".join(said)
         assert last(said) == f"{2 if '[0]' in words[0] else 6} passed"
+
+
+def test_without_dist_the_header_says_that_all_tests_run_here(project: Path) -> None:
+    status, said = run(project, "--dist", "no", "--tx", "roamlet//ssh=roamlet-no-such-host", "-k", "warns")
+    assert (status, last(said)) == (0, "1 passed, 9 deselected, 1 warning"), "\n".join(said)
+    assert "roamlet: all tests run here, as --tx says nothing without -d or --dist" in said
 
 
 def test_beside_workers_of_this_machine(project: Path, bare: str) -> None:

@@ -183,11 +183,15 @@ def _guard(place):
 
 
 def enter(folder, place, paths):
-    """Make ready to run the tests of the project in `folder`: the working directory is `place` in it, and `paths` in it come
-    first in sys.path. Modules that are found in the folder are loaded from there, and not from the parent.
+    """Make ready to run the tests of the project in `folder`: the working directory is `place` in it.
+
+    Its `paths` come first in sys.path, in Pythons that tests execute too. Modules that are found in the folder are loaded from
+    there, and not from the parent.
     """
     os.chdir(os.path.join(folder, place))
-    sys.path[:0] = [os.path.join(folder, path) for path in paths]
+    added = [os.path.normpath(os.path.join(folder, path)) for path in paths]
+    sys.path[:0] = added
+    os.environ["PYTHONPATH"] = os.pathsep.join(added + [path for path in [os.environ.get("PYTHONPATH")] if path])
     sys.meta_path.insert(0, _InFolder(folder))
 
 
