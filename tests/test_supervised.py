@@ -204,3 +204,19 @@ def test_a_run_that_is_ended_from_outside_leaves_nothing_that_runs(inner, tmp_pa
     process.send_signal(number)
     assert ended(process)[0] == -number
     assert not still_runs(tmp_path)
+
+
+def test_what_tidies_up_when_its_parent_has_ended_has_time_for_it(tmp_path):
+    """The process that removes a folder when the kernel closes the pipe of the one that made it."""
+    (tmp_path / "folder").mkdir()
+    program = f"""
+        import os, subprocess, sys
+        sys.path.insert(0, {str(ROOT)!r})
+        from tools.supervised import supervise
+        supervise()
+        source, target = os.pipe()
+        subprocess.Popen(["sh", "-c", 'read end; sleep 0.2; rm -r "$1"', "sh", {str(tmp_path / "folder")!r}], stdin=source)
+    """
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)], timeout=60, check=False)
+    assert done.returncode == 0
+    assert not (tmp_path / "folder").exists()

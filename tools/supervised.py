@@ -13,6 +13,7 @@ import os
 import select
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple, NoReturn
@@ -22,6 +23,9 @@ PR_SET_CHILD_SUBREAPER = 36
 
 # What was killed and does not end is stuck in the kernel, or its user is not ours: no use in waiting on.
 PATIENCE_SECONDS = 10.0
+
+# What still tidies up when its parent has ended has so long: the processes that remove folders in memory do.
+GRACE_SECONDS = 1.0
 
 # The process that stands by: none, or one.
 _supervisor: list[int] = []
@@ -63,6 +67,11 @@ def _stand_by(child: int) -> NoReturn:
     pid = 0
     while pid != child:
         pid, status = os.waitpid(-1, 0)
+    limit = time.monotonic() + GRACE_SECONDS
+    with contextlib.suppress(ChildProcessError):  # none is left
+        while time.monotonic() < limit:
+            os.waitpid(-1, os.WNOHANG)
+            time.sleep(0.01)
     end(lambda: below(os.getpid()), reap=True)
     if os.WIFSIGNALED(status):
         signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
