@@ -289,7 +289,8 @@ class Cluster(SpecCluster):  # type: ignore[misc] # distributed has types for it
         if self._is_over():
             return
         try:
-            await self._correct_state()
+            # Shielded: others wait for the same task, and what it starts would go on without it.
+            await asyncio.shield(self._correct_state())
         except Exception as error:
             _log.warning("a worker could not be started: %s", error)
 
@@ -302,6 +303,10 @@ class Cluster(SpecCluster):  # type: ignore[misc] # distributed has types for it
                 await self.scheduler_comm.retire_workers(names=leaving, remove=True, close_workers=True)
         try:
             await super()._correct_state_internal()
+        except Exception as error:
+            if not self._ending:
+                raise
+            self._log(f"while the cluster was closed: {type(error).__name__}: {error}")
         finally:
             now = time.monotonic()
             for name, worker in list(self.workers.items()):
@@ -329,6 +334,8 @@ class Cluster(SpecCluster):  # type: ignore[misc] # distributed has types for it
     def scale(self, n: int = 0, memory: Any = None, cores: float | None = None) -> Any:
         """See SpecCluster: so many workers, each new one on the host that has the fewest. Raises RuntimeError after close()."""
         self._refuse_if_closed()
+        if self._ending:
+            return super().scale(0)
         return super().scale(n, memory=memory, cores=cores)
 
     def adapt(self, **options: Any) -> Any:
@@ -397,10 +404,14 @@ class Cluster(SpecCluster):  # type: ignore[misc] # distributed has types for it
         if self.status == Status.closed:
             return
         self._ending = True
+        self.worker_spec.clear()  # what is about to start workers finds none to start
         for task in self._corrections:
             task.cancel()
-        # The beginning of others would hold up the end.
-        await asyncio.gather(*(one.give_up() for one in list(self._created) if isinstance(one, ContextWorker)))
+        # The beginning of others would hold up the end. They know that they are given up before their opening is cut short.
+        given_up = asyncio.gather(*(one.give_up() for one in list(self._created) if isinstance(one, ContextWorker)))
+        for place in self._places:
+            place.open_no_more()
+        await given_up
         watch = getattr(self, "_scheduler_watch", None)
         if watch is not None:
             watch.cancel()

@@ -1,16 +1,18 @@
 """Hosts of a cluster: one context for each, behind which the processes of its workers start, each in a context of its own."""
 
+import contextlib
 import os
 import site
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import roamlet_dask_worker as on_target
 from roamlet import remote
+from roamlet.core import CancelScope
 from roamlet.core.os_threads import allocate_lock
 from roamlet.remote import Context, Modules
-from roamlet.remote.errors import CannotTravel
+from roamlet.remote.errors import CannotTravel, NoPython, PythonTooOld
 from roamlet.remote.transports.local import checked_python
 
 LOCAL = "local"
@@ -37,6 +39,7 @@ class Place:
         self._hub: Context | None = host if isinstance(host, Context) else None
         self._lock = allocate_lock()
         self._closed = False
+        self._openings: set[CancelScope] = set()
 
     @property
     def hub(self) -> Context | None:
@@ -48,13 +51,10 @@ class Place:
         if self.host == LOCAL:
             return
         with self._lock:
-            if self._closed:
-                raise remote.ContextClosed(
-                    f"the cluster is closed, and starts nothing on {self.name!r}", context=self.name
-                )
+            self._refuse_if_closed()
             if self._hub is not None and (not self._hub.closed or self._hub is self.host):
                 return
-            hub = self._opened()
+            hub = self._unless_closed(self._opened)
             self.name = self.name or hub.name
             try:
                 _check(hub)
@@ -64,10 +64,11 @@ class Place:
             self._hub = hub
 
     def _opened(self) -> Context:
-        if isinstance(self.host, str):
-            return remote.ssh(self.host, python=self._python, modules=self._modules)
-        assert callable(self.host)
-        hub = self.host()
+        with _in_words_of_cluster(by_function=not isinstance(self.host, str)):
+            if isinstance(self.host, str):
+                return remote.ssh(self.host, python=self._python, modules=self._modules)
+            assert callable(self.host)
+            hub = self.host()
         if not isinstance(hub, Context):
             raise TypeError(f"a function among hosts must open a context and return it, not {hub!r:.80}")
         return hub
@@ -75,21 +76,43 @@ class Place:
     def open(self, name: str) -> Context:
         """Open a context for one worker, or for the scheduler."""
         self.open_hub()
-        context = remote.local(self._python, via=self._hub, name=name, modules=self._modules)
+        with _in_words_of_cluster():
+            context = self._unless_closed(
+                lambda: remote.local(self._python, via=self._hub, name=name, modules=self._modules)
+            )
         try:
-            if self._closed:
-                raise remote.ContextClosed(
-                    f"the cluster is closed, and starts nothing on {self.name!r}", context=self.name
-                )
+            self._refuse_if_closed()
             _check(context)
         except BaseException:
             context.close()
             raise
         return context
 
+    def _unless_closed(self, opens: Callable[[], Context]) -> Context:
+        """The context that it opens. Raises ContextClosed when this place is closed before that has come."""
+        with CancelScope(name="the start of a cluster") as scope:
+            self._openings.add(scope)
+            try:
+                self._refuse_if_closed()
+                return opens()
+            finally:
+                self._openings.discard(scope)
+        self._refuse_if_closed()
+        raise AssertionError("cut short, and not closed")
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise remote.ContextClosed(f"the cluster is closed, and starts nothing on {self.name!r}", context=self.name)
+
+    def open_no_more(self) -> None:
+        """Cut short what opens a context, unless it is a function that blocks in no call of roamlet's. Does not block."""
+        self._closed = True
+        for scope in list(self._openings):
+            scope.cancel()
+
     def close(self) -> None:
         """Close what was opened here; nothing opens any more."""
-        self._closed = True
+        self.open_no_more()
         with self._lock:
             hub = self._hub
         if hub is not None and hub is not self.host:
@@ -101,6 +124,21 @@ class Place:
 
     def __repr__(self) -> str:
         return f"<roamlet.dask host {self.name!r}>"
+
+
+@contextlib.contextmanager
+def _in_words_of_cluster(by_function: bool = False) -> Iterator[None]:
+    """Have errors about interpreters name Cluster's argument, and the versions of Python that serve Dask."""
+    try:
+        yield
+    except (NoPython, PythonTooOld) as error:
+        happened = str(error).partition("\n")[0].partition(": a target needs")[0]
+        here = "{}.{}".format(*sys.version_info)
+        where = "as python= in the function that opens this host" if by_function else "as Cluster(..., python=...)"
+        error.args = (
+            f"{happened}\n    Give the path of one {where}: a worker needs Python {here}, the same minor version as here.",
+        )
+        raise
 
 
 def _is_alike() -> bool:

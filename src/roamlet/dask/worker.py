@@ -5,7 +5,7 @@ import contextlib
 import logging
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,7 @@ from distributed.deploy.spec import ProcessInterface
 
 import roamlet_dask_worker as on_target
 from roamlet import remote
+from roamlet.core.os_threads import OSThread
 from roamlet.dask.certificates import Certificates
 from roamlet.dask.exchange import Exchange
 from roamlet.dask.places import LOCAL, Place
@@ -29,6 +30,33 @@ CONFIG_OF_HERE = ("temporary-directory", "scheduler-address")
 _log = logging.getLogger("roamlet.dask")
 
 
+async def _send(context: Context, modules: tuple[str, ...]) -> None:
+    """Send modules ahead, in a thread that the end of the loop does not wait for: to find what pandas needs takes seconds."""
+    loop = asyncio.get_running_loop()
+    sent: asyncio.Future[None] = loop.create_future()
+
+    def send() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            try:
+                for module in modules:
+                    calls_of(context).shipping.send_module(module)
+            except Exception as error:
+                loop.call_soon_threadsafe(settle, error)
+            else:
+                loop.call_soon_threadsafe(settle, None)
+
+    def settle(problem: Exception | None) -> None:
+        if sent.done():
+            return
+        if problem is None:
+            sent.set_result(None)
+        else:
+            sent.set_exception(problem)
+
+    OSThread(target=send, name="roamlet.dask sends modules", daemon=True).start()
+    await sent
+
+
 class InContext(ProcessInterface):  # type: ignore[misc] # distributed has types for itself alone
     """What workers and schedulers have in common. `place`: where; `certificates`: what to serve and connect with."""
 
@@ -40,6 +68,7 @@ class InContext(ProcessInterface):  # type: ignore[misc] # distributed has types
         self.said: dict[str, Any] = {}
         self.reason = ""  # why it ended
         self._given_up = False
+        self._beginning: asyncio.Future[dict[str, Any]] | None = None
         self._certificates = certificates
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -48,26 +77,47 @@ class InContext(ProcessInterface):  # type: ignore[misc] # distributed has types
         """Its process on the host."""
         return self.said.get("pid")
 
+    def __await__(self) -> Generator[Any, Any, "InContext"]:
+        return self._started().__await__()
+
+    async def _started(self) -> "InContext":
+        """Start it, once. Raises nothing for a start that give_up() cut short, which happens when the cluster closes."""
+        async with self.lock:
+            if self.status == Status.created:
+                await self.start()
+        return self
+
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
+        name = f"{self.place.name}/{self.name}"
         try:
-            self.context = context = await asyncio.to_thread(self.place.open, f"{self.place.name}/{self.name}")
-            if self._given_up:
-                raise remote.ContextClosed(
-                    f"the cluster was closed while {context.name!r} started", context=context.name
-                )
-            self.said = await self._begin(context)
+            self._refuse_if_given_up(name)
+            self.context = context = await asyncio.to_thread(self.place.open, name)
+            self._refuse_if_given_up(name)
+            self._beginning = asyncio.ensure_future(self._begin(context))
+            try:
+                self.said = await self._beginning
+            except asyncio.CancelledError:
+                self._refuse_if_given_up(name)
+                raise
+            self._refuse_if_given_up(name)
+            life = context.spawn(on_target.wait)
         except BaseException as error:
             self.status = Status.failed
             self.reason = f"{type(error).__name__}: {error}"
             if self.context is not None:
                 await asyncio.to_thread(self.context.close)
             self._event_finished.set()
+            if self._given_up and isinstance(error, Exception):
+                return
             raise
         self.address = self.said["address"]
         await super().start()
-        life = context.spawn(on_target.wait)
         life.then(partial(self._tell, life))
+
+    def _refuse_if_given_up(self, name: str) -> None:
+        if self._given_up:
+            raise remote.ContextClosed(f"the cluster was closed while {name!r} started", context=name)
 
     async def _begin(self, context: Context) -> dict[str, Any]:
         raise NotImplementedError
@@ -116,9 +166,11 @@ class InContext(ProcessInterface):  # type: ignore[misc] # distributed has types
                 self.place.hub.call(os.kill, (self.pid, signal.SIGKILL.value), timeout=STOP)
 
     async def give_up(self) -> None:
-        """Let its start fail, if it is under way."""
+        """Cut its start short, if that is under way: it fails, and raises nothing where it is waited for."""
         if self.status == Status.created:
             self._given_up = True
+            if self._beginning is not None:
+                self._beginning.cancel()
             if self.context is not None:
                 await asyncio.to_thread(self.context.close)
 
@@ -158,8 +210,8 @@ class ContextWorker(InContext):
 
     async def _begin(self, context: Context) -> dict[str, Any]:
         options = {**self._options, "name": self.name, "preload": list(self._preload)}
-        for module in self._preload:
-            await asyncio.to_thread(calls_of(context).shipping.send_module, module)
+        if self._preload:
+            await _send(context, self._preload)
         args = (self.scheduler_address, options, self.place.share, self._pems("worker"), self._config())
         if self._exchange is None:
             return await context.acall(on_target.start_worker, args, timeout=START)

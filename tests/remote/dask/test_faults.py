@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,22 @@ def test_a_host_that_cannot_be_reached_is_named_and_nothing_is_left(sshd: Any) -
     with pytest.raises(remote.HostKeyUnknown, match="roamlet-unknown-key"):
         Cluster([good, bad], dashboard_address=NOWHERE)
     assert opened[0].closed
+
+
+@pytest.mark.parametrize("way", ["ssh", "local", "function"])
+def test_where_there_is_no_python_the_argument_of_cluster_is_named(
+    way: str, sshd: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = "{}.{}".format(*sys.version_info)
+    monkeypatch.setattr(remote, "ssh", partial(remote.ssh, ssh_args=sshd.ssh_args))
+    absent = "/no/such/python3"
+    hosts: dict[str, list[Any]] = {"ssh": [sshd.host], "local": ["local"], "function": [partial(remote.local, absent)]}
+    with pytest.raises(remote.NoPython) as refused:
+        Cluster(hosts[way], python=absent, dashboard_address=None)
+    where = "as python= in the function" if way == "function" else "as Cluster(..., python=...)"
+    assert absent in str(refused.value) and f"Give the path of one {where}" in str(refused.value)
+    assert f"needs Python {here}, the same minor version" in str(refused.value)
+    assert "remote.ssh(" not in str(refused.value) and "2.7" not in str(refused.value)
 
 
 @pytest.mark.skipif(not interpreters.others(), reason="no other version of Python is here")

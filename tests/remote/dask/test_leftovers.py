@@ -61,6 +61,108 @@ if __name__ == "__main__":
     print(json.dumps([before, left()]))
 """
 
+CLOSES_WHILE_A_WORKER_STARTS = """
+import asyncio, gc, os, signal, sys, time
+from pathlib import Path
+
+from distributed.core import Status
+
+from roamlet import remote
+from roamlet.dask import Cluster
+
+
+def children():
+    return open(f"/proc/self/task/{os.getpid()}/children").read().split()
+
+
+def folders():
+    return set(Path("/dev/shm").glob("roamlet-dask-*"))
+
+
+def until(done):
+    while not done():
+        time.sleep(0.001)
+
+
+def starts(cluster, opened):
+    created = [one for one in list(cluster._created) if one.status == Status.created]
+    return created and all((one.context is not None) == opened for one in created)
+
+
+def close(comm, why, opened):
+    options = {"nthreads": 1, "modules": remote.Modules(), "dashboard_address": None, "comm": comm}
+    with Cluster(["local"], **options) as cluster, cluster.get_client() as client:
+        pids = [worker.pid for worker in cluster.workers.values()]
+        os.kill(pids[0], signal.SIGKILL) if why == "dead" else cluster.scale(3)
+        if opened is not None:
+            until(lambda: starts(cluster, opened))
+        raise LookupError("the user's own")
+
+
+if __name__ == "__main__":
+    before = folders()
+    for comm in ("tls", "roamlet"):
+        for why, opened in (("dead", False), ("dead", True), ("more", None), ("more", False), ("more", True)):
+            try:
+                close(comm, why, opened)
+            except LookupError as error:
+                print(error)
+            gc.collect()
+    until(lambda: folders() <= before)
+    print(children())
+"""
+
+
+def test_closing_while_a_worker_starts_raises_and_says_nothing(
+    program: Callable[[str], str], python: Callable[..., Any]
+) -> None:
+    """Whether the successor of a dead one or one more, and how far its start has come: the user's own exception comes out."""
+    done = python(program(CLOSES_WHILE_A_WORKER_STARTS))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["the user's own"] * 10 + ["[]"]
+    said = [line for line in done.stderr.splitlines() if "another one takes its place" not in line]
+    assert not said, done.stderr
+
+
+CLOSES_WHILE_A_HOST_DOES_NOT_ANSWER = """
+import os, signal, time
+
+from roamlet import remote
+from roamlet.dask import Cluster
+
+opened = []
+
+
+def children():
+    return open(f"/proc/self/task/{os.getpid()}/children").read().split()
+
+
+def host():
+    opened.append(None)
+    if len(opened) > 1:
+        return remote.ssh("alpha", ssh_args=["-oProxyCommand=sleep 600"], timeout=600)
+    opened[0] = remote.local(name="alpha")
+    return opened[0]
+
+
+if __name__ == "__main__":
+    with Cluster([host], nthreads=1, modules=remote.Modules(), dashboard_address=None):
+        os.kill(opened[0].facts.pid, signal.SIGKILL)
+        while len(opened) == 1:
+            time.sleep(0.01)
+    while children():
+        time.sleep(0.01)
+    print("closed")
+"""
+
+
+def test_closing_does_not_wait_for_a_host_that_does_not_answer(
+    program: Callable[[str], str], python: Callable[..., Any]
+) -> None:
+    done = python(program(CLOSES_WHILE_A_HOST_DOES_NOT_ANSWER))
+    assert done.returncode == 0 and done.stdout == "closed\n", done.stderr
+    assert len(done.stderr.splitlines()) == 1 and "another one takes its place" in done.stderr
+
 
 def test_a_second_cluster_leaves_no_more_than_the_first(
     program: Callable[[str], str], python: Callable[..., Any]
