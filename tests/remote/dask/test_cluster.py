@@ -19,7 +19,10 @@ from roamlet import remote
 from roamlet.dask import Cluster
 from tests.remote.dask.conftest import NOWHERE, folders
 
-pytestmark = pytest.mark.once(reason="contexts and Dask's event loop do the same on each switching backend")
+pytestmark = [
+    pytest.mark.once(reason="contexts and Dask's event loop do the same on each switching backend"),
+    pytest.mark.roamlet_keeps(reason="tornado and distributed keep exceptions of their own callbacks"),
+]
 
 
 def until(done: Callable[[], object], seconds: float = 60) -> None:

@@ -19,7 +19,10 @@ from roamlet.dask import Cluster
 from roamlet.dask.exchange import Exchange, _checked
 from tests.remote.dask.test_cluster import until
 
-pytestmark = pytest.mark.once(reason="contexts and Dask's event loop do the same on each switching backend")
+pytestmark = [
+    pytest.mark.once(reason="contexts and Dask's event loop do the same on each switching backend"),
+    pytest.mark.roamlet_keeps(reason="tornado and distributed keep exceptions of their own callbacks"),
+]
 
 
 def between_two(talk: Callable[[comm.Port, comm.Port, Any], Coroutine[Any, Any, None]]) -> None:

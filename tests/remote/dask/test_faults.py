@@ -22,7 +22,10 @@ from tests.remote import interpreters
 from tests.remote.dask.conftest import NOWHERE, folders
 from tests.remote.dask.test_cluster import until
 
-pytestmark = pytest.mark.once(reason="contexts and Dask's event loop do the same on each switching backend")
+pytestmark = [
+    pytest.mark.once(reason="contexts and Dask's event loop do the same on each switching backend"),
+    pytest.mark.roamlet_keeps(reason="tornado and distributed keep exceptions of their own callbacks"),
+]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.once(reason="contexts and Dask's event loop do the same on each switching backend")
+pytestmark = [
+    pytest.mark.once(reason="contexts and Dask's event loop do the same on each switching backend"),
+    pytest.mark.roamlet_keeps(reason="tornado and distributed keep exceptions of their own callbacks"),
+]
 
 PROGRAM = """
 import asyncio, gc, json, os, signal, sys, threading
