@@ -196,6 +196,22 @@ def test_ctrl_c_that_comes_with_the_beginning_of_a_statement_is_not_lost(monkeyp
     assert signal.getsignal(signal.SIGINT) is before
 
 
+def test_ctrl_c_that_comes_as_a_statement_ends_ends_the_file(monkeypatch, capfd):
+    """It has its answer by then, and its thread is waited for."""
+
+    def join(thread, timeout=None, original=threading.Thread.join):
+        if thread.name == "roamlet-shell":
+            signal.raise_signal(signal.SIGINT)
+        original(thread, timeout)
+
+    monkeypatch.setattr(threading.Thread, "join", join)
+    before = signal.getsignal(signal.SIGINT)
+    with remote.local() as context:
+        assert Prompt(context, "local", io.StringIO("print('once')\nprint('never')\n")).run() == 130
+    assert capfd.readouterr().out == "once\n"
+    assert signal.getsignal(signal.SIGINT) is before
+
+
 def test_an_interrupt_strikes_its_statement_alone_even_before_that_has_begun(capfd):
     with remote.local() as context:
         token = "a prompt"

@@ -192,6 +192,7 @@ class Prompt:
                 answer = self._answer(statement, events)
             finally:
                 thread.join(PATIENCE)
+        self._interrupted = self._interrupted or not events.empty()  # it came when the answer was there already
         try:
             return answer()
         finally:
