@@ -138,6 +138,23 @@ def test_a_job_goes_to_the_main_thread_whichever_thread_has_the_call(group: roam
             context.call(gateways._in_main_thread, (_fails_in_main_thread, ()))
 
 
+def test_a_worker_is_the_main_thread_in_a_context_that_has_run_other_calls(
+    group: roamlet.execnet.Group, bare: str
+) -> None:
+    context = group.host_of(execnet.XSpec(bare))
+    calls = [context.spawn(time.sleep, (0.02,)) for _ in range(4)]
+    for call in calls:
+        call.join()
+    for number in range(4):  # the main thread is one of several that wait for a call
+        spec = execnet.XSpec(f"{bare}//id=worker{number}//execmodel=main_thread_only")
+        link = roamlet.execnet._Link(context, spec, group.execmodel)
+        gateway = execnet.Gateway(link, spec)
+        group._register(gateway)
+        assert gateway.remote_exec(WHERE).receive()[0] is True
+        gateway.exit()
+        gateway.join()
+
+
 def _check_main_thread() -> None:
     import threading
 

@@ -131,6 +131,50 @@ def test_a_suite_runs_on_hosts_over_ssh_where_nothing_is_installed(project: Path
     )
 
 
+def test_what_a_package_of_this_interpreter_imports_of_the_project_is_the_copy_too(
+    project: Path, bare: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plugin for the project, say, which is installed here: what it imports is sent along with it."""
+    outside = project.parent / "installed"
+    outside.mkdir()
+    (outside / "of_shipped.py").write_text("import shipped\n")
+    monkeypatch.setenv("PYTHONPATH", str(outside))
+    (project / "tests/test_it.py").write_text(
+        "import of_shipped\n\n\ndef test_where():\n"
+        "    assert of_shipped.shipped.__file__.startswith('/dev/shm/roamlet-')\n"
+        "    assert not of_shipped.__file__.startswith('/dev/shm/roamlet-')\n"
+    )
+    status, said = run(project, "--tx", bare)
+    assert (status, last(said)) == (0, "1 passed"), "\n".join(said)
+
+
+HOSTILE = """
+import warnings
+
+
+def pytest_sessionstart(session):
+    for plugin in session.config.pluginmanager.get_plugins():
+        if type(plugin).__name__ == "WorkerInteractor":
+            data = dict.fromkeys(warnings.WarningMessage._WARNING_DETAILS)
+            data.update(
+                message_module="os", message_class_name="mkdir", message_args=(PLACE,), message_str="of a worker",
+                category_module="builtins", category_class_name="UserWarning", lineno=1, filename="x.py",
+            )
+            event = {"warning_message_data": data, "when": "config", "nodeid": "", "location": None}
+            plugin.channel.send(KIND(("warning_recorded", event)))
+"""
+
+
+@pytest.mark.parametrize("kind", ["tuple", "list"])
+def test_a_worker_that_names_a_function_in_a_warning_has_it_called_nowhere(project: Path, bare: str, kind: str) -> None:
+    place = project.parent / "made by a worker"
+    (project / "conftest.py").write_text(HOSTILE.replace("PLACE", repr(str(place))).replace("KIND", kind))
+    status, said = run(project, "--tx", bare, "-k", "warns")
+    assert status == 0, "\n".join(said)
+    assert any("of a worker" in line for line in said)
+    assert not place.exists()
+
+
 def test_paths_of_the_command_line_name_the_copy(project: Path, bare: str) -> None:
     for folder, words in (
         (project / "tests", ["test_it.py::test_passes"]),
