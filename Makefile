@@ -91,7 +91,7 @@ check: .venv/.core .venv/.dev
 	@$(BIN)/python tools/check.py
 
 check-native: .venv/.core
-	@$(BIN)/python tools/check_native.py $(ARGS)
+	@$(BIN)/python -m tools.check_native $(ARGS)
 
 docs: .venv/.dev
 	@$(BIN)/python -m mkdocs build --quiet --strict --site-dir build/docs
@@ -116,7 +116,7 @@ try-pythons:
 	@tools/try_debian_python.sh $(ARGS)
 
 wheels: .venv/.packages
-	@$(BIN)/python tools/wheels.py $(ARGS)
+	@$(BIN)/python -m tools.wheels $(ARGS)
 
 cleanroom:
 	@tools/cleanroom.sh $(ARGS)

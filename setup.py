@@ -7,7 +7,7 @@ loaded, through core/c/api.h.
 Environment, for our own checks only:
     ROAMLET_WERROR=1   -Wall -Wextra -Werror; not by default, because a user's newer compiler must not break the build
     ROAMLET_ASSERTS=1  keep C asserts
-    ROAMLET_PORTABLE=1 take functions of glibc by their older versions: for wheels, see core/c/portable.h and tools/wheels.py
+    ROAMLET_PORTABLE=1 take functions of glibc by their older versions: for wheels, see core/c/portable.h and tools/wheels
     ROAMLET_DEFINES    words NAME or NAME=VALUE for the C preprocessor; docs/design/core.md lists what they force
 """
 

@@ -40,7 +40,7 @@ def test_nightly_runs_all_and_fails_when_a_part_fails(fails, tmp_path):
     assert first == "tools/test_all.sh -x"
     assert newer.split() == ["tools/try_debian_python.sh"]
     assert exhaustive.startswith(".venv/bin/python tools/pytest_run.py ") and " -m exhaustive " in exhaustive
-    assert built.split() == [".venv/bin/python", "tools/wheels.py"]
+    assert built.split() == [".venv/bin/python", "-m", "tools.wheels"]
     assert judged.split() == [".venv/bin/python", "-m", "tools.judges"]
     assert second.startswith(".venv/bin/python -m pytest ") and second.endswith("-m soak tests/diagnose/outside")
     # All rooms but the one that .ci/run makes.

@@ -1,4 +1,4 @@
-"""tools/wheels.py: what is refused, what is compared, and that extensions take the older versions of glibc's functions."""
+"""tools/wheels and what it stands on: what is refused, what is compared, and that extensions take older versions of functions."""
 
 import os
 import platform
@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tools import wheels
+from tools.commands import ROOT, Failed, call
+from tools.wheels import building, judging
+from tools.wheels.interpreters import Interpreter, interpreters
 
 
 def test_a_python_that_is_not_found_is_named_with_what_to_install(
@@ -20,12 +22,12 @@ def test_a_python_that_is_not_found_is_named_with_what_to_install(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
-    with pytest.raises(wheels.Failed, match=r"no CPython 3\.12 with headers and venv.*python3\.X-dev"):
-        wheels.pythons(["3.12"])
+    with pytest.raises(Failed, match=r"no CPython 3\.12 with headers and venv.*python3\.X-dev"):
+        interpreters(["3.12"])
     (tmp_path / "python3.12").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "python3.12").chmod(0o755)
-    with pytest.raises(wheels.Failed, match=r"no CPython 3\.12"):
-        wheels.pythons(["3.12"])
+    with pytest.raises(Failed, match=r"no CPython 3\.12"):
+        interpreters(["3.12"])
 
 
 def test_the_python_that_runs_this_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -35,7 +37,7 @@ def test_the_python_that_runs_this_is_found(monkeypatch: pytest.MonkeyPatch, tmp
         pytest.skip("this Python has no headers")
     (tmp_path / f"python{version}").symlink_to(base)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert wheels.pythons([version]) == {version: tmp_path / f"python{version}"}
+    assert interpreters([version]) == [Interpreter(version, tmp_path / f"python{version}")]
 
 
 def test_two_builds_that_differ_are_named_and_kept(tmp_path: Path) -> None:
@@ -43,18 +45,18 @@ def test_two_builds_that_differ_are_named_and_kept(tmp_path: Path) -> None:
     for folder in (one, other):
         folder.mkdir()
         (folder / "same.whl").write_bytes(b"same")
-    wheels.compare(one, other)
+    judging.compare(one, other)
     (one / "changed.whl").write_bytes(b"1")
     (other / "changed.whl").write_bytes(b"2")
     (other / "more.whl").write_bytes(b"")
-    with pytest.raises(wheels.Failed, match=r"these differ: changed\.whl, more\.whl"):
-        wheels.compare(one, other)
-    assert wheels.sums(one)["same.whl"] == "0967115f2813a3541eaef77de9d9d5773f1c0c04314b0bbfe4ff3b3b1c55b5d5"
+    with pytest.raises(Failed, match=r"these differ: changed\.whl, more\.whl"):
+        judging.compare(one, other)
+    assert judging.sums(one)["same.whl"] == "0967115f2813a3541eaef77de9d9d5773f1c0c04314b0bbfe4ff3b3b1c55b5d5"
 
 
 def test_the_copy_has_what_git_knows_of_and_nothing_else(tmp_path: Path) -> None:
-    copy = wheels.clean_copy(tmp_path / "copy")
-    assert (copy / "setup.py").read_bytes() == (wheels.ROOT / "setup.py").read_bytes()
+    copy = building.clean_copy(tmp_path / "copy")
+    assert (copy / "setup.py").read_bytes() == (ROOT / "setup.py").read_bytes()
     assert not (copy / ".git").exists()
     assert not (copy / ".venv").exists()
     assert not list(copy.glob("src/roamlet/core/*.so"))
@@ -63,13 +65,13 @@ def test_the_copy_has_what_git_knows_of_and_nothing_else(tmp_path: Path) -> None
 def test_a_wheel_with_sources_in_c_is_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "one.whl", "w") as archive:
         archive.writestr("roamlet/core/c/module.c", "")
-    with pytest.raises(wheels.Failed, match=r"one\.whl has sources in C: roamlet/core/c/module\.c"):
-        wheels.check(tmp_path / "no-programs", tmp_path)
+    with pytest.raises(Failed, match=r"one\.whl has sources in C: roamlet/core/c/module\.c"):
+        judging.check(tmp_path / "no-programs", tmp_path)
 
 
 def test_a_command_that_fails_is_told_with_what_it_said() -> None:
-    with pytest.raises(wheels.Failed, match=r"(?s)\$ .*sys\.exit.*the reason"):
-        wheels.call([sys.executable, "-c", "import sys; sys.exit('the reason')"])
+    with pytest.raises(Failed, match=r"(?s)\$ .*sys\.exit.*the reason"):
+        call([sys.executable, "-c", "import sys; sys.exit('the reason')"])
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="versions of functions are glibc's")
@@ -80,9 +82,9 @@ def test_extensions_of_wheels_need_no_newer_glibc_than_their_name_says(tmp_path:
     flags = ["-O0", "-std=gnu11", "-fPIC", "-shared", "-DNDEBUG", "-DROAMLET_PORTABLE", "-DROAMLET_SWITCH_GREENLET=1"]
     if platform.machine() == "x86_64":
         flags.append("-mno-red-zone")
-    folder = wheels.ROOT / "src/roamlet/core/c"
+    folder = ROOT / "src/roamlet/core/c"
     include = [f"-I{folder}", f"-I{sysconfig.get_path('include')}"]
-    subprocess.run(["gcc", *flags, *include, str(folder / "module.c"), "-o", str(built)], check=True, cwd=wheels.ROOT)
+    subprocess.run(["gcc", *flags, *include, str(folder / "module.c"), "-o", str(built)], check=True, cwd=ROOT)
     said = subprocess.run(
         ["objdump", "-T", str(built)], capture_output=True, text=True, check=True, env={**os.environ, "LC_ALL": "C"}
     ).stdout

@@ -2,7 +2,7 @@
 
 Each step builds the core in its own way, in build/native, and runs the tests of core, io, sync and snapshot on it,
 on every switching backend. All of them run, whatever fails; the status is 1 if any did. Names as arguments run those steps alone:
-    python tools/check_native.py debug leaks
+    python -m tools.check_native debug leaks
 
     debug    an interpreter built --with-pydebug (Debian's python3-dbg), C asserts on
     asan     AddressSanitizer and UndefinedBehaviorSanitizer in the core, AddressSanitizer in the interpreter too, which
@@ -28,12 +28,13 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from tools.commands import ROOT, Failed, call, say
+
 WORK = ROOT / "build/native"
 LOGS = WORK / "logs"
 TESTS = ["tests/core", "tests/io", "tests/sync", "tests/snapshot"]
@@ -195,10 +196,6 @@ USUAL_STACKS = [
 ]
 
 
-class CannotRunError(Exception):
-    """A step cannot even begin; the message says what to do."""
-
-
 @dataclass
 class Job:
     """One run of pytest."""
@@ -214,28 +211,6 @@ class Job:
     @property
     def log(self) -> Path:
         return LOGS / f"{self.name}.log"
-
-
-def say(text: str) -> None:
-    print(text, flush=True)
-
-
-def call(words: Iterable[object], **environment: str) -> str:
-    """Run a command of the preparation. Its output, or CannotRunError with it."""
-    command = [str(word) for word in words]
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise CannotRunError(f"$ {' '.join(command)}\n{done.stdout[-3000:]}")
-    return done.stdout
 
 
 # ---- what must be installed ----
@@ -255,7 +230,7 @@ def need_packages(names: list[str]) -> None:
     if not missing:
         return
     if os.geteuid() != 0:
-        raise CannotRunError(
+        raise Failed(
             "Missing. Type this, then the same command again:\n"
             f"sudo apt-get update && sudo apt-get install -y {' '.join(missing)}"
         )
@@ -299,7 +274,7 @@ def debug_python() -> Path:
         need_packages(["gcc", "g++", "libc6-dev", "python3-dbg", "python3-venv", "python3-dev"])
     python = named or shutil.which("python3-dbg")
     if not python:
-        raise CannotRunError("no debug build of CPython here: name one with ROAMLET_DEBUG_PYTHON=/path/to/python")
+        raise Failed("no debug build of CPython here: name one with ROAMLET_DEBUG_PYTHON=/path/to/python")
     return environment_of(python, "debug")
 
 
@@ -310,14 +285,12 @@ def cpython_source() -> Path:
     if found:
         return found[0]
     if not shutil.which("apt-get"):
-        raise CannotRunError(
-            "CPython's sources come from Debian: name a build with ROAMLET_ASAN_PYTHON=/path/to/python"
-        )
+        raise Failed("CPython's sources come from Debian: name a build with ROAMLET_ASAN_PYTHON=/path/to/python")
     say(f"Fetching the sources of {SOURCE_PACKAGE} of Debian {SOURCE_SUITE}")
     targets = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]
     mirrors = [line for line in call(targets).splitlines() if "security" not in line]
     if not mirrors:
-        raise CannotRunError("apt knows no mirror of Debian: apt-get update first")
+        raise Failed("apt knows no mirror of Debian: apt-get update first")
     for name in ("apt/state/lists/partial", "apt/cache/archives/partial"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     keys = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -336,7 +309,7 @@ def cpython_source() -> Path:
     )
     found = sorted(folder.glob("*.orig.tar.xz"))
     if done.returncode or not found:
-        raise CannotRunError(f"apt-get source {SOURCE_PACKAGE}: {done.stderr[-2000:]}")
+        raise Failed(f"apt-get source {SOURCE_PACKAGE}: {done.stderr[-2000:]}")
     return found[0]
 
 
@@ -396,7 +369,7 @@ def backends(library: Path) -> list[str]:
     """Those that were built there, by what the modules are called."""
     names = {path.name.split(".")[0][1:] for path in (library / "roamlet/core").glob("_*.so")}
     if not names:
-        raise CannotRunError(f"no backend was built in {library}")
+        raise Failed(f"no backend was built in {library}")
     return sorted(names)
 
 
@@ -542,7 +515,7 @@ def main(names: list[str]) -> int:
             try:
                 # Built one after the other, then run side by side.
                 finished += pool.map(run, list(STEPS[name]()))
-            except CannotRunError as error:
+            except Failed as error:
                 say(str(error))
                 refused.append(name)
     say(f"== make check-native, {time.monotonic() - started:.0f} s")

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roamlet_lab.errors import NotPossible
+from tools.pythons import candidates
 
 from ..workers import ROOT
 
@@ -121,8 +121,5 @@ def _python() -> str:
 def _candidates() -> Iterator[str]:
     if asked := os.environ.get("PYTHON"):
         yield asked
-    for version in PYTHONS:
-        if found := shutil.which(f"python{version}"):
-            yield found
-        yield from map(str, sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}"), reverse=True))
+    yield from map(str, candidates(PYTHONS))
     yield sys.executable

@@ -21,6 +21,7 @@ from pathlib import Path
 from tools.judges import report
 from tools.judges.judging import Verdict, judge, run_module
 from tools.judges.suites import chosen, prepare, run_suite, suites
+from tools.pythons import candidates
 from tools.unpack_debian import CannotUnpack
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,13 +64,9 @@ print("%d.%d" % sys.version_info[:2])
 
 
 def found_pythons() -> Iterator[str]:
-    """Paths of interpreters that may do."""
+    """Paths of interpreters that may do: this one first."""
     yield sys.executable
-    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    for minor in range(11, 20):
-        if path := shutil.which(f"python3.{minor}"):
-            yield path
-        yield from map(str, sorted(versions.glob(f"3.{minor}.*/bin/python")))
+    yield from map(str, candidates())
 
 
 def version_of(python: str) -> str | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from apps.ansible.judges import sandbox
 from apps.ansible.judges.targets import Core
+from tools.pythons import candidates
 
 ROOT = Path(__file__).resolve().parents[3]
 BUILD = ROOT / "build" / "ansible-judges"
@@ -75,10 +76,8 @@ def _is(version: str, python: Path | str) -> bool:
 
 def interpreter(version: str) -> str:
     """The path of a Python `version` ("3.12"): this one, one on the PATH, or one that pyenv has made."""
-    found = [sys.executable, shutil.which(f"python{version}")]
-    found += sorted(map(str, Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}")))
-    for candidate in found:
-        if candidate and _is(version, candidate):
+    for candidate in map(str, (sys.executable, *candidates([version]))):
+        if _is(version, candidate):
             return candidate
     raise NotPrepared(f"python{version} with venv is not on the PATH; this line of ansible-core runs on it")
 

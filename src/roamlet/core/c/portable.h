@@ -1,6 +1,6 @@
 /* Wheels run on systems whose glibc is older than that of the system where they were built. Since 2.32 and 2.34 functions of libpthread
    are in libc, by the same names and with new versions; the old versions are there too, for programs that were linked before. With
-   ROAMLET_PORTABLE, which tools/wheels.py sets, those are taken. Nothing about these functions changed with the version. */
+   ROAMLET_PORTABLE, which tools/wheels sets, those are taken. Nothing about these functions changed with the version. */
 #ifndef ROAMLET_PORTABLE_H
 #define ROAMLET_PORTABLE_H
 
