@@ -2,12 +2,15 @@
 
 import ast
 import importlib
+import re
+import shutil
 import tomllib
 
 import pytest
 
 import roamlet
 from tests.docs.blocks import ROOT
+from tools import version
 
 SOURCES = sorted((ROOT / "apps").glob("*/src/**/*.py"))
 
@@ -64,4 +67,37 @@ def test_an_app_is_pinned_to_the_roamlet_of_its_own_version(path):
     own = importlib.import_module(project["name"].replace("-", "_")).__version__
     assert own == roamlet.__version__
     optional = project.get("optional-dependencies", {}).get("roamlet", [])
-    assert f"roamlet == {own}" in [*project.get("dependencies", []), *optional]
+    needed = {*project.get("dependencies", []), *optional}
+    assert {f"roamlet == {own}", f"roamlet[cli] == {own}"} & needed
+
+
+def test_an_app_that_imports_rich_has_it_from_roamlets_extra(path=ROOT / "apps"):
+    for app in sorted(path.glob("*/pyproject.toml")):
+        if any(
+            re.search(r"^from rich", one.read_text("utf-8"), re.MULTILINE) for one in app.parent.glob("src/**/*.py")
+        ):
+            assert any(
+                need.startswith("roamlet[cli]")
+                for need in tomllib.loads(app.read_text("utf-8"))["project"]["dependencies"]
+            )
+
+
+def test_all_versions_are_written_from_one_place(tmp_path):
+    copy = tmp_path / "sources"
+    for one in version.places(ROOT):
+        (copy / one).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / one, copy / one)
+    assert version.current(copy) == roamlet.__version__
+    assert version.others(copy) == []
+    version.write(copy, "9.8.7")
+    assert (version.current(copy), version.others(copy)) == ("9.8.7", [])
+    left = [one for one in version.places(ROOT) if roamlet.__version__ in (copy / one).read_text("utf-8")]
+    assert left == []
+    (copy / "apps/lab/src/roamlet_lab/__init__.py").write_text('__version__ = "0.0.1"\n')
+    assert version.others(copy) == [("apps/lab/src/roamlet_lab/__init__.py", "0.0.1")]
+
+
+@pytest.mark.parametrize("word", ["1", "v1.2.3", "1.2.3-beta", "1.2"])
+def test_a_version_that_is_none_is_refused(word, capsys):
+    assert version.main([word]) == 64
+    assert "is no version" in capsys.readouterr().err

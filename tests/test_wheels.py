@@ -7,10 +7,12 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from tools.commands import ROOT, Failed, call
 from tools.wheels import building, judging
@@ -67,6 +69,28 @@ def test_a_wheel_with_sources_in_c_is_refused(tmp_path: Path) -> None:
         archive.writestr("roamlet/core/c/module.c", "")
     with pytest.raises(Failed, match=r"one\.whl has sources in C: roamlet/core/c/module\.c"):
         judging.check(tmp_path / "no-programs", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("system", "machine", "version", "needs"),
+    [
+        ("linux", "x86_64", "3.11", False),
+        ("linux", "aarch64", "3.15", False),
+        ("linux", "riscv64", "3.12", True),
+        ("linux", "x86_64", "3.16", True),
+        ("darwin", "arm64", "3.13", True),
+        ("darwin", "x86_64", "3.13", True),
+    ],
+)
+def test_greenlet_is_required_where_there_is_no_native_backend(
+    system: str, machine: str, version: str, needs: bool
+) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    environment = {"sys_platform": system, "platform_machine": machine, "python_version": version}
+    wanted = [Requirement(text) for text in project["dependencies"]]
+    assert [each.name for each in wanted if each.marker is None or each.marker.evaluate(environment)] == (
+        ["greenlet"] if needs else []
+    )
 
 
 def test_a_command_that_fails_is_told_with_what_it_said() -> None:

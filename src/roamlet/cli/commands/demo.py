@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 from roamlet.cli._errors import UsageError
 from roamlet.cli.demonstration.migration import journey
 from roamlet.cli.demonstration.module import load
+from roamlet.cli.output.needed import need_rich
 from roamlet.cli.programs.interpreters import Interpreter, interpreters
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def demo(
     journey: Callable[[], str] = journey,
 ) -> int:
     """Carry the command out and return its exit code: 1 when a context failed, with the reason on `out`."""
+    need_rich()
     # Inside: rich and the remote layer take longer to load than all of `roamlet --help`.
     from rich.console import Console
 

@@ -7,6 +7,7 @@ import sys
 from typing import IO, Any
 
 from roamlet.cli._errors import UsageError
+from roamlet.cli.output.needed import need_rich
 from roamlet.cli.reaching.declaring import add_hosts, add_way
 from roamlet.cli.reaching.inventory import Host, Inventory, folded, hosts_from
 from roamlet.cli.reaching.options import inventory_of, targets_of
@@ -36,6 +37,8 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def hosts(options: argparse.Namespace, out: IO[str] | None = None) -> int:
     """Carry the command out: print, and return 0. Raises UsageError for what means no hosts."""
     out = out or sys.stdout
+    if not options.json:
+        need_rich("add --json")
     if options.hosts is None and options.inventory is None:
         raise UsageError("name hosts with -H, or an inventory with -i, for example: roamlet hosts -H 'web[01-20]'")
     inventory = inventory_of(options)

@@ -19,6 +19,7 @@ from roamlet.cli.commands.seeing import (
     say_none_found,
     say_not_read,
 )
+from roamlet.cli.output.needed import need_rich
 from roamlet.cli.reaching.opening import hand_on
 from roamlet.cli.reaching.options import hops, inventory_of, targets_of
 
@@ -100,6 +101,8 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _can_be_drawn_on() -> bool:
+    need_rich("add --once")
+    # Inside: rich is needed for this alone.
     from roamlet.cli.top.terminal import can_be_drawn_on
 
     return can_be_drawn_on(sys.stdout)

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 from roamlet._escapes import escaped_for, print_escaped
 from roamlet.cli._errors import FAILED, UNREACHABLE
 from roamlet.cli.output.hints import for_command_line
+from roamlet.cli.output.needed import need_rich
 from roamlet.cli.output.progress import Progress
 from roamlet.cli.reaching.inventory import Host, folded
 
@@ -81,8 +82,11 @@ def carry_out(
 ) -> int:
     """Do work(host) for every target, `at_once` at a time, print the outcomes, and return the exit code.
 
-    Blocks until all are done, or raises BrokenPipeError as soon as the reader of what `lines` prints has ended.
+    Blocks until all are done, or raises BrokenPipeError as soon as the reader of what `lines` prints has ended. UsageError, before
+    anything is done, where tables cannot be printed.
     """
+    if not style.as_json:
+        need_rich("add --json")
     # Inside: loading the core and the remote layer takes longer than all of `roamlet --help`.
     from roamlet import tasklet
     from roamlet.cli.output.fan_out import fan_out

@@ -67,14 +67,23 @@ class Progress:
             self._out.flush()
 
     def _amount(self) -> str:
-        # Inside: most commands count no bytes, and none does without a terminal.
-        from rich.filesize import decimal
-
-        of = "" if self._size is None else f" of {decimal(self._size)}"
-        return f"; {decimal(sum(self._bytes.values()))}{of}"
+        of = "" if self._size is None else f" of {_size(self._size)}"
+        return f"; {_size(sum(self._bytes.values()))}{of}"
 
     def wipe(self) -> None:
         """Take the line away, so that something else can be written."""
         if self._out is not None:
             self._out.write("\r\x1b[K")
             self._out.flush()
+
+
+def _size(number: int) -> str:
+    """A number of bytes as people read it, such as 1.5 MB."""
+    if number < 1000:
+        return "1 byte" if number == 1 else f"{number:,} bytes"
+    amount = float(number)
+    for unit in ("kB", "MB", "GB", "TB"):
+        amount /= 1000
+        if amount < 1000 or unit == "TB":
+            break
+    return f"{amount:,.1f} {unit}"
