@@ -34,7 +34,7 @@ def ran(tmp_path, monkeypatch, capsys):
     def go(tests, *words):
         (tmp_path / "test_numbered.py").write_text(textwrap.dedent(tests))
         monkeypatch.setattr(pytest_run, "ROOT", tmp_path)
-        monkeypatch.setattr(pytest_run, "PYTEST", [sys.executable, "-m", "pytest", "-q", "-rfEs"])
+        monkeypatch.setattr(pytest_run, "PYTEST", [sys.executable, "-X", "faulthandler", "-m", "pytest", "-q", "-rfEs"])
         run = pytest_run.Run("some", [*words, "test_numbered.py"], {}, tmp_path / "cache")
         run.go()
         run.go_again()
@@ -189,6 +189,23 @@ def test_what_holds_the_output_open_does_not_hold_up_the_run(ran, tmp_path):
     os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
     assert run.status == 0, printed
     assert time.monotonic() - started < 60
+
+
+def test_a_run_that_does_not_end_behind_its_last_test_is_ended_and_says_where_it_is(ran, monkeypatch):
+    monkeypatch.setattr(pytest_run, "SILENT_SECONDS", 2.0)
+    tests = """
+    import threading
+    def stays():
+        threading.Event().wait()
+    def test_that_leaves_a_thread():
+        threading.Thread(target=stays).start()
+    """
+    run, printed = ran(tests)
+    assert (run.status, run.failed) == (-signal.SIGABRT, True), printed
+    assert run.last_line.startswith("1 passed in ")
+    assert "ended, as nothing was printed for 2 s" in run.output
+    assert ", line 4 in stays" in run.output
+    assert "FAILED: the run ended with status -6 (some)" in printed
 
 
 def test_what_is_printed_at_the_very_end_hides_no_counts(ran):

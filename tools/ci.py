@@ -33,6 +33,7 @@ REPEATED_LINES = 25
 
 # Longer than any of them has taken on a busy machine. One that hangs is ended, so that what it has printed is seen.
 LIMIT_SECONDS = 50 * 60
+TIDYING_SECONDS = 30
 
 # What the jobs take beyond what README.md names: one package each.
 PROGRAMS = {"clang-tidy": "clang-tidy", "debootstrap": "debootstrap"}
@@ -118,8 +119,10 @@ def run(job: Job, printing: threading.Lock) -> Ended:
             status = process.wait(LIMIT_SECONDS)
         except subprocess.TimeoutExpired:
             supervised.end(lambda: supervised.below(process.pid))
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(TIDYING_SECONDS)  # a script prints what its last step has printed
+            supervised.end(lambda: supervised.below(process.pid))
+            process.kill()
             process.wait()
             status = 124
         output.seek(0)

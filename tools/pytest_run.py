@@ -4,6 +4,9 @@ Several runs share the processors, and what people would wait for has limits of 
 failed, those run once more, when all else has ended. They count by that, and what they printed first stays to be read.
 Nothing else is tried again: not a run that crashed, ended before its last test or could not collect them all.
 
+A run that prints nothing for a long time is ended: pytest's own limits hold for tests alone, not for what the process does
+behind the last of them.
+
     python tools/pytest_run.py TITLE ...     one run with these words for pytest
 """
 
@@ -11,6 +14,7 @@ import json
 import os
 import re
 import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,7 +29,10 @@ sys.path.insert(0, str(ROOT))  # started by its path
 
 from tools import supervised  # noqa: E402
 
-PYTEST = [sys.executable, "-m", "pytest", "--color=no", "-q"]
+PYTEST = [sys.executable, "-X", "faulthandler", "-m", "pytest", "--color=no", "-q"]
+
+# Longer than any test may take (pyproject.toml), and than those in labs have taken on a busy machine.
+SILENT_SECONDS = 900.0
 
 SOME_FAILED = 1
 INTERNAL_ERROR = 3
@@ -141,16 +148,25 @@ class Run:
 
 
 def _printed(process: "subprocess.Popen[bytes]") -> Iterator[bytes]:
-    """What it prints, as it comes, until it has ended: a process that it has left behind may hold its output open."""
+    """What it prints, as it comes, until it has ended: a process that it has left behind may hold its output open.
+
+    Where it prints nothing for SILENT_SECONDS, it is ended by SIGABRT, at which it says where its threads are.
+    """
     assert process.stdout is not None
     ended = False
+    last = time.monotonic()
     while True:
-        if select.select([process.stdout], [], [], 0 if ended else 1)[0]:
+        if select.select([process.stdout], [], [], 0 if ended else min(1, SILENT_SECONDS))[0]:
             if not (piece := os.read(process.stdout.fileno(), 1 << 16)):
                 return
             yield piece
+            last = time.monotonic()
         elif ended:
             return
+        elif time.monotonic() - last >= SILENT_SECONDS:
+            yield f"\nended, as nothing was printed for {SILENT_SECONDS:.0f} s\n".encode()
+            process.send_signal(signal.SIGABRT)
+            last = time.monotonic()
         ended = ended or process.poll() is not None
 
 
