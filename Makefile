@@ -67,7 +67,7 @@ test-ansible: .venv/.core
 	@$(BIN)/python tools/pytest_run.py playbooks -m playbook apps/ansible/tests $(ARGS)
 
 lab-demo: .venv/.core
-	@$(BIN)/python tools/lab_demo.py
+	@$(BIN)/python examples/three_offices.py
 
 judges: .venv/.core
 	@$(BIN)/python -m tools.judges $(ARGS)

@@ -5,7 +5,7 @@ failed, those run once more, when all else has ended. They count by that, and wh
 Nothing else is tried again: not a run that crashed, ended before its last test or could not collect them all.
 
 A run that prints nothing for a long time is ended: pytest's own limits hold for tests alone, not for what the process does
-behind the last of them.
+after the last test.
 
     python tools/pytest_run.py TITLE ...     one run with these words for pytest
 """

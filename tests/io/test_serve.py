@@ -3,6 +3,7 @@
 import errno
 import logging
 import os
+import re
 import resource
 import socket as standard
 import struct
@@ -131,18 +132,26 @@ def test_another_oserror_of_a_handler_is_logged_with_its_traceback(listener, cap
     caplog.clear()
 
 
-def test_a_group_of_oserrors_counts_as_one(listener, log):
+@pytest.mark.parametrize(
+    ("error", "logged"),
+    [
+        (ConnectionResetError("one of two directions"), "INFO the connection from * was lost: one of two directions"),
+        (FileNotFoundError("one of two files"), "WARNING the connection from * has failed"),
+    ],
+)
+def test_a_group_of_oserrors_counts_as_one(listener, log, error, logged):
     def handle(connection, address):
         with roamlet.scope() as s:
             s.spawn(connection.recv, (100,))
-            raise ConnectionResetError("one of two directions")
+            raise error
 
     with roamlet.scope() as s:
         s.service(io.serve, (listener, handle))
         for _ in range(2):
             with connect(listener) as client:
                 assert client.recv(1) == b""
-    assert [level for level, _ in log()] == ["WARNING", "WARNING"]
+    said = [f"{level} {re.sub(r'[(].*?[)]', '*', message)}" for level, message in log()]
+    assert said == [logged, logged]
 
 
 @pytest.mark.parametrize(

@@ -158,6 +158,15 @@ def test_a_call_whose_context_dies_raises_that_and_says_so_in_the_log_when_no_ca
     ] == [True]
 
 
+def test_a_stream_that_is_left_when_its_context_has_closed_logs_nothing(caplog):
+    with remote.local() as context:
+        streams = [context.iterate(sent.count_slowly, (0.01,)) for _ in range(2)]
+        assert [next(stream) for stream in streams] == [0, 0]
+    streams[0].close()
+    streams.clear()
+    assert not caplog.records
+
+
 def test_the_values_of_a_generator_come_as_they_are_made(everywhere):
     assert list(everywhere.iterate(sent.count, (0, 3000))) == list(range(3000))
     assert list(everywhere.iterate(sent.count, (0,), {"stop": 0})) == []

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 def test_the_demo_joins_three_offices_and_finds_nothing_wrong():
     done = subprocess.run(
-        [sys.executable, "tools/lab_demo.py"],
+        [sys.executable, "examples/three_offices.py"],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -145,7 +145,7 @@ def test_a_lab_that_is_not_there_is_named(monkeypatch, tmp_path):
 
 
 def test_the_demo_asks_for_root_before_it_touches_its_folder(monkeypatch, capsys):
-    demo = runpy.run_path(str(ROOT / "tools/lab_demo.py"))
+    demo = runpy.run_path(str(ROOT / "examples/three_offices.py"))
     monkeypatch.setitem(demo["main"].__globals__, "FOLDER", None)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert demo["main"]() == 1

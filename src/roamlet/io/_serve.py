@@ -1,7 +1,7 @@
 """The loop of a server: serve(), which accepts connections and runs a tasklet for each of them."""
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -86,9 +86,19 @@ def _handle(handler: Handler, connection: socket, address: Address, logger: "Log
         try:
             handler(connection, address)
         except (OSError, ExceptionGroup) as error:
-            if isinstance(error, ExceptionGroup) and error.split(OSError)[1] is not None:
+            # In no variable: that would be a cycle with their tracebacks.
+            if not all(isinstance(each, OSError) for each in _single(error)):
                 raise
-            if isinstance(error, (ConnectionError, TimeoutError)):
-                logger.info("the connection from %r was lost: %s", address, error)
+            if all(isinstance(each, (ConnectionError, TimeoutError)) for each in _single(error)):
+                logger.info("the connection from %r was lost: %s", address, "; ".join(map(str, _single(error))))
             else:
                 logger.warning("the connection from %r has failed", address, exc_info=error)
+
+
+def _single(error: BaseException) -> Iterator[BaseException]:
+    """It, or what is in the group that it is."""
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from _single(each)
+    else:
+        yield error

@@ -193,6 +193,14 @@ def count(start, stop):
         yield number
 
 
+def count_slowly(seconds):
+    number = 0
+    while True:
+        yield number
+        number += 1
+        time.sleep(seconds)
+
+
 def count_and_fail(stop):
     for number in range(stop):
         yield number

@@ -235,6 +235,7 @@ class Stream(Generic[T], Iterator[T]):
         call, self._call = self._call, None
         if call is None:
             return
+        call._asked_for = True  # a loop that was left wants no error either
         channel = self._channel
 
         def end() -> None:

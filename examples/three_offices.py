@@ -1,4 +1,6 @@
-"""`sudo make lab-demo`: three offices on this machine, joined by roamlet vpn, looked at, drawn, and all taken down again.
+"""Three offices on this machine, joined by roamlet vpn, looked at, drawn, and all taken down again.
+
+    sudo python examples/three_offices.py      or: sudo make lab-demo
 
 The same commands that a person types for real servers, over real ssh to servers that run systemd, with 80 ms between the offices.
 The file of the network and its picture stay, in build/lab-demo; nothing else does, however this ends.
