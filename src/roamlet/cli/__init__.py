@@ -8,19 +8,24 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from roamlet._escapes import escaped, escaped_for, print_escaped
 from roamlet.cli._apps import commands_of_apps
 from roamlet.cli._errors import USAGE, UsageError
 from roamlet.cli._options import refuse_left, refuse_unknown, with_end_of_options
 
+if TYPE_CHECKING:
+    from roamlet.cli.describing.model import Command
+
 __all__ = ["UsageError", "escaped", "escaped_for", "main", "print_escaped"]
 
 # Each with the module that declares it: of a command line that names one, that module alone is loaded.
 COMMANDS = {
-    **{name: name for name in ("demo", "run", "shell", "put", "get", "hosts", "resume", "show")},
-    **dict.fromkeys(("ps", "pstree", "stacks"), "ps"),
-    **{name: name for name in ("top", "trace")},
+    **{name: f"commands.{name}" for name in ("demo", "run", "shell", "put", "get", "hosts", "resume", "show")},
+    **dict.fromkeys(("ps", "pstree", "stacks"), "commands.ps"),
+    **{name: f"commands.{name}" for name in ("top", "trace")},
+    **{name: f"describing.{name}" for name in ("completion", "man")},
 }
 
 
@@ -69,6 +74,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
+def described_command() -> "Command":
+    """All commands and options, those of the apps that are installed too, as data."""
+    # Inside: it is needed where completion and manual pages are written, and for nothing else.
+    from roamlet.cli.describing.model import described
+
+    return described(_parser(()))
+
+
 def _parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
     """The parser for the command line `words`; without `words`, for roamlet's own commands alone."""
     parser = argparse.ArgumentParser(
@@ -79,7 +92,7 @@ def _parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", dest="roamlet_command", prog=parser.prog)
     named = COMMANDS.get(words[0]) if words else None
     for module in [named] if named is not None else dict.fromkeys(COMMANDS.values()):
-        import_module(f"roamlet.cli.commands.{module}").add_parser(commands)
+        import_module(f"roamlet.cli.{module}").add_parser(commands)
     for app in commands_of_apps(words, COMMANDS) if words is not None else ():
         app.add_parser(commands)
     return parser

@@ -1,0 +1,1 @@
+"""The command line as data, and what two commands write from that: completion for shells, and manual pages."""
