@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 
 from roamlet import io
-from roamlet.core import Waiter, mark_service_thread, os_threads, outside_atomic, tasklet
+from roamlet.core import Waiter, mark_service_thread, os_threads, outside_atomic, tasklet, thread_ends
 from roamlet.core.os_threads import RLock, allocate_lock
 
 JOIN = 5.0  # seconds
@@ -82,18 +82,15 @@ class TaskletThread:
         while True:
             wake = self._wake = Waiter()  # set before the look at the jobs: a `post` after that look wakes this one
             while self._jobs:
-                tasklet(_guarded)(self._jobs.popleft())
+                tasklet(self._jobs.popleft())()
             if self._ending:
                 return
-            wake.wait()
-
-
-def _guarded(job: Job) -> None:
-    """Log an error: left to itself it would be raised in the thread's main tasklet and end all other tasklets."""
-    try:
-        job()
-    except Exception:
-        _log.exception("a background job of roamlet.remote failed; this is a mistake in roamlet")
+            try:
+                wake.wait()
+            except BaseException:  # of a job, or of a tasklet that it has started: the thread serves all contexts
+                if thread_ends():
+                    raise
+                _log.exception("a background job of roamlet.remote failed; this is a mistake in roamlet")
 
 
 class Threads:

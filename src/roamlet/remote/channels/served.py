@@ -286,6 +286,8 @@ class Channels:
     def _pump(self, served: ServedChannel, epoch: int, stop: "roamlet.channel[None]") -> None:
         """Receive what the context wants and send it, until it wants nothing more."""
         try:
+            if self._ended:  # before this tasklet has begun
+                return
             # A context that reads no answers gets no more of them, not even that a channel is closed.
             if self._link.is_full:
                 self._link.wait_for_room(EVER)
@@ -458,7 +460,8 @@ class Channels:
 
     def _answer(self, served: ServedChannel, number: int, said: Any) -> None:
         try:
-            self._link.send(self._frame(served, wire.VERB.pack(b"D", number) + codec.dumps(said)))
+            if not self._ended:  # else the link may be gone, which this object does not keep alive
+                self._link.send(self._frame(served, wire.VERB.pack(b"D", number) + codec.dumps(said)))
         except RemoteError as error:
             self._link.output.say(logging.DEBUG, f"{self._link.name} gets no answer: {error}")
         finally:
