@@ -1,4 +1,4 @@
-"""For mkdocs: the navigation is what docs/index.md lists, in its order; and links from a page to files outside of docs/
+"""For mkdocs: the navigation is what docs/contents.md lists, in its order; and links from a page to files outside of docs/
 become their text. On GitHub and in a clone they lead to the file.
 """
 
@@ -12,17 +12,18 @@ SECTION = re.compile(r"^- \*\*(?P<title>[^*]+)\*\*:(?P<links>.*?)(?=^- |\Z)", re
 LINK = re.compile(r"\[(?P<title>[^\]]+)\]\((?P<page>[\w/-]+\.md)\)")
 
 
-def navigation(index: str) -> list[dict[str, Any]]:
-    """The sections of the index with the pages that each links to, as mkdocs takes them."""
+def navigation(contents: str) -> list[dict[str, Any]]:
+    """The front page, and the sections of the contents with the pages that each links to, as mkdocs takes them."""
     sections = [
         {found["title"]: [{" ".join(link["title"].split()): link["page"]} for link in LINK.finditer(found["links"])]}
-        for found in SECTION.finditer(index)
+        for found in SECTION.finditer(contents)
     ]
-    return [{"roamlet": "index.md"}, *(section for section in sections if any(section.values()))]
+    filled = [section for section in sections if any(section.values())]
+    return [{"roamlet": "index.md"}, *filled, {"All pages": "contents.md"}]
 
 
 def on_config(config: Any, **_: Any) -> Any:
-    config.nav = navigation(Path(config.docs_dir, "index.md").read_text(encoding="utf-8"))
+    config.nav = navigation(Path(config.docs_dir, "contents.md").read_text(encoding="utf-8"))
     return config
 
 

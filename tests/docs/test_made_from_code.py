@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import architecture_map, marked, mkdocs_hook, signatures
+from tools import architecture_map, front_picture, marked, mkdocs_hook, signatures
 from tools.import_graph import Room, circles, first_comment, first_sentence, read, rooms
 
 
@@ -150,14 +150,30 @@ def test_a_short_signature_is_one_line():
     )
 
 
-def test_every_page_is_linked_from_the_index_and_so_in_the_navigation():
+def test_every_page_is_in_the_contents_and_so_in_the_navigation():
     docs = Path(signatures.ROOT, "docs")
-    sections = mkdocs_hook.navigation((docs / "index.md").read_text(encoding="utf-8"))
-    pages = [
-        "index.md",
-        *(page for section in sections[1:] for links in section.values() for link in links for page in link.values()),
-    ]
+    front, *sections, contents = mkdocs_hook.navigation((docs / "contents.md").read_text(encoding="utf-8"))
+    pages = [page for section in sections for links in section.values() for link in links for page in link.values()]
+    pages += [*front.values(), *contents.values()]
     assert sorted(pages) == sorted(str(page.relative_to(docs)) for page in docs.rglob("*.md"))
+
+
+def test_the_figures_of_the_front_page_are_those_of_the_benchmarks():
+    docs = Path(signatures.ROOT, "docs")
+    rows = [line for line in (docs / "index.md").read_text(encoding="utf-8").splitlines() if line.startswith("| a ")]
+    rows += [line for line in (docs / "index.md").read_text(encoding="utf-8").splitlines() if " HTTP " in line]
+    figures = [figure for row in rows for figure in re.findall(r"\d[\d,]*\.\d+|\d+,\d+", row)]
+    measured = (docs / "reference/benchmarks.md").read_text(encoding="utf-8")
+    assert len(figures) > 10
+    assert [figure for figure in figures if f"| {figure} |" not in measured] == []
+
+
+def test_the_picture_of_the_front_page_is_drawn_from_the_table_of_servers():
+    values = front_picture.figures(front_picture.TABLE.read_text(encoding="utf-8"))
+    assert set(front_picture.NAMES) <= set(values)
+    assert front_picture.PICTURE.read_text(encoding="utf-8") == front_picture.drawn(values)
+    assert f">{values['gevent']}</text>" in front_picture.drawn(values)
+    assert front_picture.figures("") == {}
 
 
 def test_links_to_files_outside_of_the_documentation_become_their_text():

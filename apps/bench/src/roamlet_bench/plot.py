@@ -142,8 +142,12 @@ class SVG:
             f'<text x="{left:.1f}" y="{top + size * 0.9:.1f}" font-size="{size}" text-anchor="{anchor}">{escape(words)}</text>'
         )
 
+    def content(self) -> str:
+        """The text of the file."""
+        return "\n".join([*self._lines, "</svg>", ""])
+
     def save(self, path: Path) -> None:
-        path.write_text("\n".join([*self._lines, "</svg>", ""]), encoding="utf-8")
+        path.write_text(self.content(), encoding="utf-8")
 
 
 class PNG:
