@@ -1,6 +1,6 @@
 """The picture of servers on the front page: of the table in docs/reference/threads-and-io.md, drawn in docs/server.svg.
 
-    python -m tools.front_picture --write      without it: names the file when it is not what the table says
+python -m tools.front_picture --write      without it: names the file when it is not what the table says
 """
 
 import sys
