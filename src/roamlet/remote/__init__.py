@@ -48,6 +48,7 @@ from roamlet.remote.errors import (
 )
 from roamlet.remote.fan_out import Opened, Result, gather, map, open_all
 from roamlet.remote.files.options import Progress, Transferred
+from roamlet.remote.hubs import Hubs, subnet
 from roamlet.remote.link.output import OutputFunction
 from roamlet.remote.modules import Modules
 from roamlet.remote.open import (
@@ -93,6 +94,7 @@ __all__ = [
     "HostKeyUnknown",
     "HostUnknown",
     "HostUnreachable",
+    "Hubs",
     "Modules",
     "MoveInDoubt",
     "NoAllocation",
@@ -138,5 +140,6 @@ __all__ = [
     "slurm",
     "ssh",
     "su",
+    "subnet",
     "sudo",
 ]

@@ -4,6 +4,7 @@ Nothing here knows a transport: what is no context yet is opened by a function t
 """
 
 import contextlib
+import inspect
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import roamlet
 from roamlet.remote.context import Context
 from roamlet.remote.errors import CallTimeout, ConnectError, ContextDied
+from roamlet.remote.hubs import TRIES, Hubs, Tree
 from roamlet.remote.open import ssh
 from roamlet.sync import Condition, Lock
 from roamlet.sync._outcome import TaskletKilled, alike
@@ -88,7 +90,8 @@ def gather(
     total: float | None = None,
     retries: int = 0,
     idempotent: bool = False,
-    open: Callable[[str], Context] = ssh,
+    open: Callable[..., Context] = ssh,
+    hubs: Hubs | None = None,
 ) -> Iterator[Result[T]]:
     """Call `function(*args, **kwargs)` on every target, `at_once` at a time; yield a Result for each, in the order they end.
 
@@ -98,11 +101,15 @@ def gather(
     `retries`: so many more tries, where nothing was sent or no context came about; and where a context died or took too long only
     if the call is `idempotent`, that is, may happen twice. A context that was handed in open and has died is not tried again.
 
+    `hubs` has many host names reached through some of them, see Hubs; `open` is then called with `via=` and `name=`, too. What was
+    not sent to a host because its hub is gone is sent in another way, which counts as no try.
+
     Blocks this tasklet between results. When the loop is left early, calls under way are cancelled and what was opened is closed.
     """
     limits = _limits(at_once, timeout, total, retries, idempotent)
     _check_function(function)
     _check_many("gather()", targets)
+    ordered, tree = _tree(targets, open, hubs)
 
     def one(index: int, target: Target) -> Result[T]:
         begun = time.monotonic()
@@ -111,20 +118,19 @@ def gather(
             tries += 1
             host = _name(target)
             try:
-                context = _opened(target, open)
-                try:
+                with _for_block(index, target, open, tree) as context:
                     host = context.name
                     value = context.call(function, args, kwargs, limits.left())
-                finally:
-                    if context is not target:
-                        context.close()
                 return Result(host, index, time.monotonic() - begun, tries, value=value)
             except Exception as error:
+                if tree is not None and tree.spares(index, error):
+                    tries -= 1
+                    continue
                 gone = isinstance(target, Context) and target.closed
                 if gone or not limits.allow(error, tries):
                     return Result(host, index, time.monotonic() - begun, tries, error=error.with_traceback(None))
 
-    return _run(targets, one, at_once)
+    return _run(ordered, one, at_once, tree)
 
 
 def map(
@@ -184,7 +190,7 @@ def map(
             finally:
                 give(context)
 
-    return _run(items, one, len(idle))
+    return _run(enumerate(items), one, len(idle))
 
 
 class Opened:
@@ -211,15 +217,20 @@ def open_all(
     *,
     at_once: int = AT_ONCE,
     retries: int = 0,
-    open: Callable[[str], Context] = ssh,
+    open: Callable[..., Context] = ssh,
+    hubs: Hubs | None = None,
 ) -> Opened:
     """Open a context on every host, `at_once` at a time; return when each is open or has failed. Hosts stay in their order.
 
     A host is a name for `open`, or a function that opens a context. Options go into a function of one's own:
     `open=lambda host: remote.ssh(host, user="deploy")`. Blocks this tasklet only; when it is killed, what was opened is closed.
+
+    `hubs` has many hosts reached through some of them, see Hubs; `open` is then called with `via=` and `name=`, too. A hub that
+    dies before this returns is replaced; one that dies later takes along what it leads to.
     """
     limits = _limits(at_once, None, None, retries, False)
     _check_many("open_all()", hosts)
+    ordered, tree = _tree(hosts, open, hubs)
 
     def one(index: int, host: str | Callable[[], Context]) -> Result[Context]:
         begun = time.monotonic()
@@ -227,27 +238,42 @@ def open_all(
         while True:
             tries += 1
             try:
-                context = _opened(host, open)
+                context = _opened(host, open) if tree is None or not isinstance(host, str) else tree.open(index)
                 return Result(context.name, index, time.monotonic() - begun, tries, value=context)
             except Exception as error:
                 if not limits.allow(error, tries):
                     return Result(_name(host), index, time.monotonic() - begun, tries, error=error.with_traceback(None))
 
-    results: list[Result[Context]] = []
+    results: dict[int, Result[Context]] = {}
+
+    def run(pairs: Iterable[tuple[int, str | Callable[[], Context]]]) -> None:
+        for result in _run(pairs, one, at_once):
+            results[result.index] = result
+
     try:
-        results.extend(_run(hosts, one, at_once))
+        run(ordered)
+        for _ in range(TRIES):
+            if tree is None:
+                break
+            lost = {index for index, result in results.items() if result.value is not None and tree.lost_hub(index)}
+            run([pair for pair in ordered if pair[0] in lost])
     except BaseException:
-        for result in results:
+        for result in results.values():
             if result.value is not None:
                 result.value.close()
         raise
-    results.sort(key=lambda result: result.index)
-    return Opened([r.value for r in results if r.value is not None], [r for r in results if r.error is not None])
+    in_order = [results[index] for index in sorted(results)]
+    return Opened([r.value for r in in_order if r.value is not None], [r for r in in_order if r.error is not None])
 
 
-def _run(things: Iterable[Any], work: Callable[[int, Any], Result[T]], at_once: int) -> Iterator[Result[T]]:
-    """Have `at_once` tasklets work on the things, and yield what they return. A thing is taken when a tasklet is free for it."""
-    source = enumerate(things)
+def _run(
+    things: Iterable[tuple[int, Any]], work: Callable[[int, Any], Result[T]], at_once: int, tree: Tree | None = None
+) -> Iterator[Result[T]]:
+    """Have `at_once` tasklets work on the numbered things, and yield what they return. A thing is taken when one is free for it.
+
+    `tree` is told of each that is done, and is closed in the end.
+    """
+    source = iter(things)
     turn = Lock()  # the iterable may block, and is asked by one at a time
     done: roamlet.channel[Result[T] | BaseException | None] = roamlet.channel()
     done.preference = 0  # neither side runs ahead: a result waits in its tasklet until it is asked for
@@ -259,7 +285,10 @@ def _run(things: Iterable[Any], work: Callable[[int, Any], Result[T]], at_once: 
                     index, thing = next(source, (-1, None))
                 if index < 0:
                     break
-                done.send(work(index, thing))
+                result = work(index, thing)
+                if tree is not None:
+                    tree.done(index)
+                done.send(result)
         except Exception as error:  # of the iterable
             done.send(error)
         else:
@@ -286,9 +315,57 @@ def _run(things: Iterable[Any], work: Callable[[int, Any], Result[T]], at_once: 
         for tasklet in running:  # some may still be closing what they had opened
             with contextlib.suppress(TaskletKilled):
                 tasklet.join()
+        if tree is not None:
+            tree.close()
 
 
-def _opened(target: Target, open: Callable[[str], Context]) -> Context:
+def _tree(
+    targets: Iterable[Any], open: Callable[..., Context], hubs: Hubs | None
+) -> tuple[Iterable[tuple[int, Any]], Tree | None]:
+    """The targets with their places, in the order in which they are worked on, and what opens those that are names."""
+    if hubs is None:
+        return enumerate(targets), None
+    if not isinstance(hubs, Hubs):
+        raise TypeError(f"hubs must be a remote.Hubs(...), not {hubs!r:.80}")
+    listed = list(targets)
+    groups = hubs.plan([target if isinstance(target, str) else None for target in listed])
+    if groups:
+        _check_open(open)
+
+    def open_one(place: int, via: Context | None) -> Context:
+        host = listed[place]
+        return open(host) if via is None else open(host, via=via, name=host)
+
+    tree = Tree(groups, open_one)
+    return [(place, listed[place]) for place in tree.order(len(listed))], tree
+
+
+def _check_open(open: Callable[..., Context]) -> None:
+    try:
+        inspect.signature(open).bind("host", via=None, name="host")
+    except TypeError:
+        raise TypeError(
+            f"{open!r:.80} cannot open hosts through a hub, because it takes no via= and name=: "
+            'open=lambda host, **more: remote.ssh(host, user="deploy", **more)'
+        ) from None
+
+
+@contextlib.contextmanager
+def _for_block(index: int, target: Target, open: Callable[..., Context], tree: Tree | None) -> Iterator[Context]:
+    """A context of the target, for a block: closed again when it was opened here."""
+    if tree is not None and isinstance(target, str):
+        with tree.opened(index) as context:
+            yield context
+        return
+    context = _opened(target, open)
+    try:
+        yield context
+    finally:
+        if context is not target:
+            context.close()
+
+
+def _opened(target: Target, open: Callable[..., Context]) -> Context:
     if isinstance(target, Context):
         return target
     return open(target) if isinstance(target, str) else target()

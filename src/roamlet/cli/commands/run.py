@@ -14,10 +14,10 @@ from roamlet.cli._errors import UsageError
 from roamlet.cli.output.outcomes import Lines, Style, carry_out, shown
 from roamlet.cli.output.progress import Progress
 from roamlet.cli.programs.named_function import arguments_from, function_named
-from roamlet.cli.reaching.declaring import add_hosts, add_limits, add_way, check_limits
+from roamlet.cli.reaching.declaring import add_hosts, add_hubs, add_limits, add_way, check_hubs, check_limits
 from roamlet.cli.reaching.inventory import Host, Inventory
 from roamlet.cli.reaching.opening import Hops
-from roamlet.cli.reaching.options import check_python, hops, inventory_of, targets_of
+from roamlet.cli.reaching.options import check_python, hops, inventory_of, reach, targets_of
 
 if TYPE_CHECKING:
     from roamlet.remote import Context, OutputFunction
@@ -72,6 +72,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     where.add_argument("--local", metavar="N", type=int, help="N interpreters on this machine")
     add_hosts(where)
     add_way(parser)
+    add_hubs(parser)
     add_limits(parser)
     parser.add_argument(
         "--group", action="store_true", help="equal results once, with the hosts that gave them, at the end"
@@ -98,21 +99,27 @@ def run(options: argparse.Namespace, connect: Connect | None = None, out: IO[str
     inventory = inventory_of(options)
     targets = _targets(options, inventory)
     check_limits(options)
+    check_hubs(options)
     start = _started(options)
     if start is not None:
         with hops(options, inventory) as way:
+            targets = reach(targets, way, options, inventory)
             return _run_program(options, targets, way, start, out)
     function = function_named(options.what)
     args = arguments_from(options.args, as_text=options.text)
     style = Style(shown, lambda value: {"value": value}, as_json=options.json, group=options.group)
     progress = Progress(len(targets), sys.stderr)
     with hops(options, inventory) as way:
+        targets = reach(targets, way, options, inventory)
         lines = Lines(progress)
         opened: Connect = connect or partial(way.opened, output=lines)
 
-        def work(target: Host) -> Any:
+        def call(target: Host) -> Any:
             with progress.through(target.name, opened(target)) as context:
                 return context.call(function, args, timeout=options.timeout)
+
+        def work(target: Host) -> Any:
+            return way.carried_out(target, partial(call, target), again=True)
 
         return carry_out(targets, work, out, style, options.at_once, progress, lines)
 
@@ -205,7 +212,7 @@ def _run_program(options: argparse.Namespace, targets: Sequence[Host], way: Hops
     progress = Progress(len(targets), sys.stderr)
     lines = Lines(progress, out)
 
-    def work(target: Host) -> Printed:
+    def start_it(target: Host) -> Printed:
         printed = Printed()
         output: OutputFunction = printed if kept else lines
         with progress.through(target.name, way.opened(target, output)) as context:
@@ -214,6 +221,9 @@ def _run_program(options: argparse.Namespace, targets: Sequence[Host], way: Hops
         if status:
             raise Unsuccessful(_ended(status), printed.lines(), {"status": status, **_fields(printed)})
         return printed
+
+    def work(target: Host) -> Printed:
+        return way.carried_out(target, partial(start_it, target), again=False)  # it may have begun
 
     return carry_out(targets, work, out, style, options.at_once, progress, lines)
 

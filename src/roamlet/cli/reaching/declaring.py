@@ -12,6 +12,7 @@ from roamlet.cli._errors import UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
+HUBS_BEYOND = 100  # hosts: as roamlet.remote has it
 AT_ONCE = 50  # hosts; each is a process of ssh here while its context is open
 
 HOSTS = "hosts that ssh reaches: [USER@]HOST[:PORT], ranges as in web[01-20], groups of -i, @FILE with one a line"
@@ -59,6 +60,32 @@ def _add_ssh_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="an option of ssh's own; may be repeated",
     )
+
+
+def add_hubs(parser: argparse.ArgumentParser) -> None:
+    """Declare --hubs and --hubs-beyond."""
+    parser.add_argument(
+        "--hubs",
+        metavar="GROUP[,GROUP...]",
+        action="append",
+        help="reach the hosts of each of these groups of -i through one of them, or with the word subnets those of each network",
+    )
+    parser.add_argument(
+        "--hubs-beyond",
+        metavar="N",
+        type=int,
+        default=HUBS_BEYOND,
+        help=f"with --hubs, reach up to N hosts directly all the same (default: {HUBS_BEYOND})",
+    )
+
+
+def check_hubs(options: argparse.Namespace) -> None:
+    """Raise UsageError for what hubs cannot go with."""
+    if options.hubs_beyond < 0:
+        raise UsageError(f"--hubs-beyond {options.hubs_beyond}: give a number of hosts, 0 or more")
+    for given, word in ((options.via, "--via"), (options.local, "--local")):
+        if options.hubs and given is not None:
+            raise UsageError(f"--hubs and {word} say two things about the way to the hosts; give one of them")
 
 
 def add_limits(parser: argparse.ArgumentParser) -> None:

@@ -1,15 +1,18 @@
 """From a host of a command line to an open context: over ssh, through another host, under another account. No words here."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from roamlet._escapes import print_escaped
 
 if TYPE_CHECKING:
     from roamlet.cli.reaching.inventory import Host
-    from roamlet.remote import Context, OutputFunction
+    from roamlet.remote import Context, Hubs, OutputFunction
+    from roamlet.remote.hubs import Tree
+
+T = TypeVar("T")
 
 
 def hand_on(context: str, stream: str, line: str) -> None:
@@ -30,12 +33,63 @@ class Hops:
         self._stack = ExitStack()
         self._lock = Lock()
         self._hops: dict[str, Context] = {}
+        self._hosts: Sequence[Host] = ()
+        self._behind: Callable[[Host], Host] = lambda host: host
+        self._places: dict[str, int] = {}  # of hosts that may be reached through hubs
+        self._outputs: dict[int, OutputFunction] = {}
+        self._tree: Tree | None = None
 
     def __enter__(self) -> "Hops":
         return self
 
     def __exit__(self, *error: Any) -> None:
-        self._stack.close()
+        try:
+            self._stack.close()
+        finally:
+            self._tree = None  # which refers to this object
+
+    def through_hubs(self, hosts: "Sequence[Host]", hubs: "Hubs", behind: "Callable[[Host], Host]") -> "list[Host]":
+        """Reach these hosts through hubs from now on; return them in the order in which they are best opened.
+
+        Groups are those of their addresses. `behind(host)` is what is known of a host for the ssh of a hub. Blocks this tasklet
+        while names are looked up.
+        """
+        # Inside: see __init__.
+        from roamlet.remote.hubs import Tree
+
+        self._hosts, self._behind = hosts, behind
+        self._places = {host.name: place for place, host in enumerate(hosts)}
+        self._tree = Tree(hubs.plan([None if host.via else host.address for host in hosts]), self._open)
+        self._stack.callback(self._tree.close)
+        return [hosts[place] for place in self._tree.order(len(hosts))]
+
+    def _open(self, place: int, via: "Context | None") -> "Context":
+        host = self._hosts[place]
+        assert host.address is not None
+        way: dict[str, Any] = {}
+        if via is not None:
+            host = self._behind(host)
+            way["via"] = via
+        python = None if self._sudo else host.python
+        return _by_ssh(host, str(host.address), python=python, output=self._outputs[place], **way)
+
+    def carried_out(self, host: "Host", work: Callable[[], T], *, again: bool) -> T:
+        """Return work(), which opens this host and uses it once; nothing more is done on the host afterwards.
+
+        `again`: where its call was not sent because the hub is gone, it is made again, which goes another way.
+        """
+        tree, place = self._tree, self._places.get(host.name, -1)
+        if tree is None:
+            return work()
+        try:
+            while True:
+                try:
+                    return work()
+                except Exception as error:
+                    if not again or not tree.spares(place, error):
+                        raise
+        finally:
+            tree.done(place)
 
     @contextmanager
     def opened(self, host: "Host", output: "OutputFunction") -> "Iterator[Context]":
@@ -47,7 +101,11 @@ class Hops:
             way: dict[str, Any] = {"via": self._hop(host.via)} if host.via else {}
             python = None if self._sudo else host.python
             context = None
-            if host.address is not None:
+            if self._tree is not None and host.address is not None and not host.via:
+                place = self._places[host.name]
+                self._outputs[place] = output
+                context = stack.enter_context(self._tree.opened(place))
+            elif host.address is not None:
                 context = stack.enter_context(_by_ssh(host, host.address, python=python, output=output, **way))
             elif not self._sudo:
                 context = stack.enter_context(remote.local(python, name=host.name, output=output))

@@ -4,6 +4,7 @@ import argparse
 import os
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from roamlet.cli._errors import UsageError
 from roamlet.cli.reaching.inventory import Host, Inventory, hosts_from, read_inventory
@@ -46,6 +47,35 @@ def configured(host: Host, options: argparse.Namespace) -> Host:
     if options.ssh_config is not None and host.via is None:
         words = ["-F", options.ssh_config, *words]
     return replace(host, ssh_args=(*words, *host.ssh_args))
+
+
+def reach(targets: list[Host], way: Hops, options: argparse.Namespace, inventory: Inventory) -> list[Host]:
+    """Let `way` reach the targets through hubs if --hubs says so; return them in the order in which they are best opened.
+
+    Raises UsageError before anything is touched; looks names up for --hubs subnets.
+    """
+    if not options.hubs:
+        return targets
+    # Inside: loading the remote layer takes longer than all of `roamlet --help`.
+    from roamlet.remote import Hubs, subnet
+
+    words = [word.strip() for given in options.hubs for word in given.split(",")]
+    if words == ["subnets"]:
+        by: Any = subnet
+    else:
+        unknown = [word for word in words if word not in inventory.groups]
+        if unknown:
+            raise UsageError(
+                f"--hubs {unknown[0]!r} is no group of -i; give names of groups, or the word subnets for groups by address"
+            )
+        by = {word: [str(host.address) for host in hosts_from([word], inventory)] for word in words}
+    return way.through_hubs(targets, Hubs(by, beyond=options.hubs_beyond), partial(_behind_hub, options=options))
+
+
+def _behind_hub(host: Host, options: argparse.Namespace) -> Host:
+    """A file with configuration is one of this machine, and not of the hub."""
+    near = ("-F", options.ssh_config)
+    return replace(host, ssh_args=host.ssh_args[2:]) if host.ssh_args[:2] == near else host
 
 
 def _check_ssh(options: argparse.Namespace) -> None:
