@@ -70,6 +70,7 @@ from roamlet.remote.open import (
     sudo,
 )
 from roamlet.remote.terminal.prompts import PasswordFunction
+from roamlet.remote.values.kept import Kept
 from roamlet.remote.values.registry import register
 
 __all__ = [
@@ -95,6 +96,7 @@ __all__ = [
     "HostUnknown",
     "HostUnreachable",
     "Hubs",
+    "Kept",
     "Modules",
     "MoveInDoubt",
     "NoAllocation",

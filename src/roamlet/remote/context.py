@@ -10,13 +10,16 @@ from roamlet.core import tasklet
 from roamlet.remote.base.deadlines import deadline_of
 from roamlet.remote.calls.chains import Chain
 from roamlet.remote.calls.engine import Calls, ContextBase
+from roamlet.remote.calls.keeping import keep
 from roamlet.remote.calls.spawn import RemoteCall, Stream, acall, iterate
 from roamlet.remote.calls.version_hints import say_versions
 from roamlet.remote.files import copying
 from roamlet.remote.files.options import TransferOptions, Transferred, options_of
 from roamlet.remote.opening.detach import detach
+from roamlet.remote.values.kept import Kept
 
 R = TypeVar("R")
+V = TypeVar("V")
 
 
 @dataclass(frozen=True)
@@ -138,6 +141,24 @@ class Context(ContextBase):
         When one fails, those after it do not run. This method itself sends nothing.
         """
         return Chain(self._calls)
+
+    def keep(self, value: V) -> Kept[V]:
+        """Send `value` to the target, which keeps it for calls in this context; return a handle to pass to them.
+
+        table = context.keep(table_of_prices)
+        context.call(look_up, (table, "bread"))  # look_up gets the dict itself, which does not travel again
+
+        The handle may be anywhere in the arguments of calls in this context, or in a function that travels as a value. Each such
+        call gets the same object: what one call changes in it, later ones see, and calls that run at the same time share it.
+        Contexts behind an intermediary get equal values from there: a large one crosses the link to it once, as long as it has
+        room for it (256 MiB). The target lets go of the value when nothing refers to the handle any more, at its release(), and
+        when the context ends.
+
+        Blocks this tasklet for a round trip, and until the value is sent. Raises CannotTravel for what cannot be sent, and what
+        `call` raises when the context has ended. A handle cannot be pickled; a call of another context, and one after release(),
+        raises CannotTravel.
+        """
+        return keep(self._calls, value)
 
     def move(self, moving: tasklet[...]) -> RemoteCall[Any]:
         """Let a tasklet that is not the running one continue on the target, in the middle of its function; return a handle:

@@ -247,6 +247,17 @@ class Calls:
             raise AssertionError(problem)
         return request
 
+    def prepare_kept(self, module: str, function: str, value: Any) -> Request:
+        """As `prepare_own`, for one argument that is the user's, and travels through each intermediary once."""
+        name = modules.FunctionName(module, function)
+        request, problem = self._encoded(None, name, "keep()", (module, function, (value,), None), lent=True)
+        if problem is not None:
+            self.link.refuse_if_ended(request.text)
+            why, path = (part.replace("args[0]", "value", 1) for part in problem)
+            raise self._cannot_travel(why, path, request.text)
+        request.share()
+        return request
+
     def _encoded(
         self,
         function: Callable[..., Any] | None,
@@ -259,7 +270,7 @@ class Calls:
     ) -> tuple[Request, tuple[str, str] | None]:
         """The call, and what in it cannot travel."""
         references = references or ChannelReferences(self.link.channels)
-        outgoing = Outgoing(self.facts.python, references.discard, lent)
+        outgoing = Outgoing(self.facts.python, references.discard, lent, owner=self)
         body, problem = encoded(called, outgoing, references)
         if problem is not None:
             references.discard()

@@ -10,6 +10,7 @@ from roamlet.remote.channels.served import ChannelReferences
 from roamlet.remote.shipping.shipping import part_name
 from roamlet.remote.values.registry import Body, Outgoing
 from roamlet.wire import codec
+from roamlet.wire.values import large_messages
 
 HEADS = 4096  # functions of which the encoded beginning of a call is kept
 ARGUMENT_NAMES = ("module", "function", "args", "kwargs", "trace context")
@@ -51,6 +52,15 @@ class Request:
             part_name(module.removeprefix("roamlet.wire.")),
             codec.dumps((module, function, tuple(args), None)),
         )
+
+    def share(self) -> None:
+        """Let it be sent in pieces that intermediaries keep: others like it may follow."""
+        assert self.outgoing is not None
+        if isinstance(self.body, bytes) and len(self.body) > large_messages.PIECE:
+            self.body = large_messages.LargeMessage(self.body)
+            self.outgoing.parts = (*self.outgoing.parts, "values.large_messages")
+        if isinstance(self.body, large_messages.LargeMessage):
+            self.body.shared = True
 
     def let_go(self) -> None:
         """Release its channels, because it is not sent after all."""

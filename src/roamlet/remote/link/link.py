@@ -206,14 +206,25 @@ class Link:
         self, number: int, head: bytes, message: large_messages.LargeMessage, function: str, deadline: float | None
     ) -> None:
         """Send a CALL that is larger than a frame. Each piece waits for room, and frames of other calls go in between."""
+        shared = message.shared and bool(self._caching_links_before())
         for piece in message.frames(self.identifier, ROOT, number, protocol.CALL):
             try:
-                self.send(head + piece, function, deadline)
+                if shared and not head and len(piece) >= SMALL:
+                    self._send_shared(number, piece)
+                else:
+                    self.send(head + piece, function, deadline)
             except BaseException:
                 empty = protocol.frame(self.identifier, ROOT, number, protocol.CALL | protocol.KIND_MORE, b"")
                 self.send_at_once(empty)
                 raise
             head = b""
+
+    def _send_shared(self, number: int, frame: bytes) -> None:
+        """Send a frame of a CALL in pieces, from the nearest intermediary that has had the same body."""
+        body = frame[protocol.HEADER_SIZE :]
+        digest = piece_cache.digest_of_body(body)
+        piece = Piece(digest, len(body), lambda: body, b"")
+        self.send_piece(number, piece, protocol.CALL | protocol.KIND_MORE)
 
     def forget(self, number: int) -> bool:
         """Drop the call: no tasklet waits for its answer. True when the answer had not come yet."""
@@ -262,16 +273,17 @@ class Link:
             return b""
         return frame
 
-    def send_piece(self, number: int, piece: Piece) -> None:
+    def send_piece(self, number: int, piece: Piece, kind: int = protocol.PIECE) -> None:
         """Send a piece of the shared object `number` once nothing else waits, from the nearest intermediary that has it.
 
+        With another `kind`, that is what the frame is.
         Blocks this tasklet. Raises ContextClosed or ContextDied when the link has ended, and what piece.data() does.
         """
         tunnel, trunk = self.process, self.trunk
         caching = self._caching_links_before()
         if not caching or trunk is None or not isinstance(tunnel, Tunnel):
-            body = piece_cache.MORE + piece.data()
-            self.send_when_quiet(protocol.frame(self.identifier, ROOT, number, protocol.PIECE, body))
+            body = piece.mark + piece.data()
+            self.send_when_quiet(protocol.frame(self.identifier, ROOT, number, kind, body))
             return
         size = piece_cache.size_of(piece)
         self.sender.wait_until_quiet()
@@ -281,7 +293,7 @@ class Link:
             with self.sender.lock:
                 tunnel.use_credit(size)
 
-        sent = trunk.send_piece(self.identifier, number, piece, caching, note)
+        sent = trunk.send_piece(self.identifier, number, piece, caching, note, kind)
         with self.sender.lock:
             self.sender.bytes_down += sent
 

@@ -5,6 +5,7 @@ then on some fifty bytes for each piece say what to take from there. Pieces are 
 forgotten: what was used longest ago.
 """
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -37,7 +38,7 @@ class PieceCache:
             return Steps()
         key = next(self._keys)
         if previous is None:
-            deliver = protocol.frame(self.number, ROOT, key, protocol.KEEP, MORE + piece.data())
+            deliver = protocol.frame(self.number, ROOT, key, protocol.KEEP, piece.mark + piece.data())
         else:
             deliver = previous.insert(piece, self.number, key, protocol.KEEP)
         announce = protocol.frame(self.number, ROOT, key, protocol.KEEP | protocol.KIND_CUT, b"")
@@ -83,13 +84,20 @@ def in_order(steps: Sequence[Steps], delivery: bytes) -> bytes:
     return b"".join([*frames, delivery])
 
 
+def digest_of_body(body: bytes) -> bytes:
+    """The digest of a piece that is a whole body, without a mark; that of no piece of a file."""
+    return hashlib.sha256(b"body" + body).digest()
+
+
 def size_of(piece: Piece) -> int:
     """The bytes of the frame that the context gets."""
-    return protocol.HEADER_SIZE + len(MORE) + piece.size
+    return protocol.HEADER_SIZE + len(piece.mark) + piece.size
 
 
-def delivery_frames(path: Sequence[PieceCache], goal: int, number: int, piece: Piece) -> bytes:
-    """The frames that deliver `piece` to the context `goal` as a PIECE frame of the file `number`.
+def delivery_frames(
+    path: Sequence[PieceCache], goal: int, number: int, piece: Piece, kind: int = protocol.PIECE
+) -> bytes:
+    """The frames that deliver `piece` to the context `goal` as a PIECE frame of the file `number`, or a frame of another kind.
 
     `path` holds the caches of the intermediaries, the nearest one first. Raises what piece.data() does; nothing is to be sent
     then, and nothing is thought to be cached.
@@ -98,11 +106,11 @@ def delivery_frames(path: Sequence[PieceCache], goal: int, number: int, piece: P
     path = path[having[-1] :] if having else path  # each forgets by what it was asked for
     if not having:
         data = piece.data()  # may fail: before anything is noted
-        piece = Piece(piece.digest, piece.size, lambda: data)
+        piece = piece._replace(data=lambda: data)
     steps = []
     previous = None
     for cache in path:
         steps.append(cache.ensure(piece, previous))
         previous = cache
     assert previous is not None
-    return in_order(steps, previous.insert(piece, goal, number, protocol.PIECE, size_of(piece)))
+    return in_order(steps, previous.insert(piece, goal, number, kind, size_of(piece)))

@@ -124,8 +124,12 @@ class Trunk:
             self.cache_lock.release()
         return len(frames)
 
-    def send_piece(self, goal: int, number: int, piece: Piece, path: list[Hop], note: Callable[[], None]) -> int:
+    def send_piece(
+        self, goal: int, number: int, piece: Piece, path: list[Hop], note: Callable[[], None], kind: int
+    ) -> int:
         """Send a piece of the file `number` to the context `goal`, as send_bundle does a bundle; `note()` is called right before.
+
+        `kind`: of the frame, PIECE for a file.
 
         Raises what piece.data() does; nothing is sent then.
         """
@@ -133,7 +137,7 @@ class Trunk:
         with self.cache_lock:
             while self.link.is_full:
                 self.link.wait_for_room(None)
-            frames = piece_cache.delivery_frames(caches, goal, number, piece)
+            frames = piece_cache.delivery_frames(caches, goal, number, piece, kind)
             note()
             self.link.send_at_once(frames)
         return len(frames)

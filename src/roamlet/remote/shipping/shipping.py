@@ -38,6 +38,7 @@ PURPOSES = {
     "link.router": "the start of a context behind this one",
     "link.prompts": "the terminal for a password",
     "channels": "a channel",
+    "values.kept": "keep()",
     "calls.shell": "a prompt",
     "calls.programs": "a script or command",
     "calls.gateways": "a gateway of execnet",

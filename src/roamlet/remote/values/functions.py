@@ -25,6 +25,7 @@ from typing import Any
 from roamlet.remote import modules
 from roamlet.remote.errors import CannotTravel, RemoteError
 from roamlet.remote.modules.imports.bytecode import with_nested
+from roamlet.remote.values.kept import Kept
 from roamlet.wire.values import kinds, values
 
 BY_NAME = (BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType, type(functools.lru_cache(len)))
@@ -35,11 +36,13 @@ PARTS_OF_A_FUNCTION = (".__defaults__", ".__kwdefaults__", ".__closure__", ".__g
 class Packer(values.Packer):
     """Encodes one message that goes down. It needs these `modules` there, and with `code` roamlet.wire.values.functions, too."""
 
-    def __init__(self, refer: Any, aside: list[Any], version: tuple[int, ...]) -> None:
-        """`version`: of the Python on the target."""
+    def __init__(self, refer: Any, aside: list[Any], version: tuple[int, ...], owner: object = None) -> None:
+        """`version`: of the Python on the target. `owner`: of the values that it keeps; None for a message that may name none."""
         super().__init__(refer, aside)  # type: ignore[no-untyped-call]
         self.modules: dict[str, bool] = {}  # name -> whether it must be had
         self.code = False
+        self.kept: list[Kept[Any]] = []
+        self._owner = owner
         self._version = version
         self._functions: dict[int, tuple[int, FunctionType]] = {}
 
@@ -60,6 +63,9 @@ class Packer(values.Packer):
     def other(self, value: Any, kind: type, depth: int) -> None:
         if kind is FunctionType:
             self._put_function(value, depth)
+        elif kind is Kept:
+            self.out.append(values._TAG_U32.pack(b"K", value.number_for(self._owner)))
+            self.kept.append(value)
         elif kind is MethodType:
             self._put_method(value, depth)
         elif kind is functools.partial:

@@ -201,13 +201,20 @@ class Outgoing:
     """Encodes one message that goes down, and knows what must be there before it."""
 
     def __init__(
-        self, version: tuple[int, ...], begin_again: Callable[[], None] = lambda: None, lent: bool = False
+        self,
+        version: tuple[int, ...],
+        begin_again: Callable[[], None] = lambda: None,
+        lent: bool = False,
+        owner: object = None,
     ) -> None:
         """`begin_again()` is called when what was referred to so far was in vain: all of it follows once more.
 
-        `lent`: the caller does not change large buffers before they are sent; else they are copied.
+        `lent`: the caller does not change large buffers before they are sent; else they are copied. `owner`: of the values that may
+        be named because the target keeps them; they are kept as long as this exists.
         """
         self._lent = lent
+        self._owner = owner
+        self.kept: list[Any] = []
         self._version = version
         self.parts: tuple[str, ...] = ()
         self.modules: dict[str, bool] = {}  # name -> whether the call makes no sense without
@@ -220,12 +227,13 @@ class Outgoing:
     def _richer(self, value: Any, root: str, parts: Any, refer: Any) -> Body:
         self._begin_again()
         buffers: list[Any] = []
-        packer = Packer(refer, buffers, self._version)
+        packer = Packer(refer, buffers, self._version, self._owner)
         body: bytes = packer.message(value, root, parts)  # type: ignore[no-untyped-call]
         if not self._lent:
             buffers = [one if type(one) is bytes else bytearray(getattr(one, "view", one)) for one in buffers]
         self.parts = ("values.values", "values.functions") if packer.code else ("values.values",)
         self.modules = packer.modules
+        self.kept = packer.kept
         if not buffers and len(body) <= protocol.MAX_BODY:
             return body
         self.parts = (*self.parts, "values.large_messages")

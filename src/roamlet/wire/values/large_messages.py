@@ -44,6 +44,7 @@ class LargeMessage(object):
         self.buffers = list(buffers)
         self.size = len(message) + sum(map(len, self.buffers))
         self.withdrawn = False
+        self.shared = False  # other contexts may get the same: intermediaries keep its pieces
 
     def frames(self, destination, source, identifier, kind):
         """Yield whole frames, as bytes. Ends early, by an empty one, when `withdrawn` is set meanwhile."""

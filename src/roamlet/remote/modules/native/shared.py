@@ -46,6 +46,7 @@ class Piece(NamedTuple):
     digest: bytes
     size: int
     data: Callable[[], bytes]
+    mark: bytes = b"+"  # what goes in front of it in its frame: see roamlet.wire.protocol, PIECE
 
 
 class SharedFile(NamedTuple):
