@@ -17,8 +17,8 @@ from tools import unpack_debian
 
 REPOSITORY = Path(__file__).parents[2]
 UNPACKED = REPOSITORY / ".venv" / "slurm"
-NODE = "roamlet-node"
-COMMANDS = ("srun", "salloc", "scancel", "squeue")
+NODE, SECOND = "roamlet-node", "roamlet-second"
+COMMANDS = ("srun", "salloc", "sbatch", "scancel", "scontrol", "squeue")
 
 # No munge: one machine, one user, and a network that ends here.
 CONFIGURATION = f"""\
@@ -36,14 +36,15 @@ AccountingStorageType=accounting_storage/none
 ReturnToService=2
 SlurmdParameters=config_overrides
 SlurmctldPidFile=/run/slurm/slurmctld.pid
-SlurmdPidFile=/run/slurm/slurmd.pid
+SlurmdPidFile=/run/slurm/slurmd-%n.pid
 StateSaveLocation=/run/slurm/state
-SlurmdSpoolDir=/run/slurm/spool
+SlurmdSpoolDir=/run/slurm/spool-%n
 SlurmctldLogFile=/run/slurm/slurmctld.log
-SlurmdLogFile=/run/slurm/slurmd.log
+SlurmdLogFile=/run/slurm/slurmd-%n.log
 InactiveLimit=0
 KillWait=2
-NodeName={NODE} NodeAddr=127.0.0.1 CPUs=4 State=UNKNOWN
+NodeName={NODE} NodeAddr=127.0.0.1 Port=17001 CPUs=4 State=UNKNOWN
+NodeName={SECOND} NodeAddr=127.0.0.1 Port=17002 CPUs=4 State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 START = """\
@@ -52,12 +53,13 @@ mount -t overlay roamlet -o "lowerdir={folder}/etc:/etc" /etc
 mount -t overlay roamlet -o "lowerdir={folder}/usr:{unpacked}/usr:/usr" /usr
 mount -t tmpfs roamlet /run
 mount -t proc proc /proc
-mkdir -p /run/slurm/state /run/slurm/spool
+mkdir -p /run/slurm/state
 echo {node} > /proc/sys/kernel/hostname
 {python} -c '{loopback}'
 export SLURM_CONF={folder}/slurm.conf
 /usr/sbin/slurmctld-wlm -D &
 /usr/sbin/slurmd-wlm -D -N {node} &
+/usr/sbin/slurmd-wlm -D -N {second} &
 echo started
 cat > /dev/null
 """
@@ -95,7 +97,8 @@ class Slurm:
         """Put the user's commands into the folder `into`."""
         for name in COMMANDS:
             path = into / name
-            path.write_text(f'#!/bin/sh\nexec {" ".join(self.command("/usr/bin/" + name))} "$@"\n')
+            inside = f'[ -d /run/slurm/state ] && exec /usr/bin/{name} "$@"'  # what salloc starts is in there
+            path.write_text(f'#!/bin/sh\n{inside}\nexec {" ".join(self.command("/usr/bin/" + name))} "$@"\n')
             path.chmod(0o755)
 
     def logs(self) -> str:
@@ -112,11 +115,13 @@ def running_slurm(folder: Path) -> Iterator[Slurm]:
     except unpack_debian.CannotUnpack as reason:
         raise CannotBeMade(str(reason)) from None
     (folder / "etc").mkdir()
-    (folder / "etc" / "hosts").write_text(f"127.0.0.1 localhost {NODE}\n")
+    (folder / "etc" / "hosts").write_text(f"127.0.0.1 localhost {NODE} {SECOND}\n")
     (folder / "usr" / "sbin").mkdir(parents=True)
     (folder / "usr" / "sbin" / "slurmstepd").symlink_to("slurmstepd-wlm")  # as the packages' own installation does
     (folder / "slurm.conf").write_text(CONFIGURATION)
-    script = START.format(folder=folder, unpacked=UNPACKED, node=NODE, python="/usr/bin/python3", loopback=LOOPBACK)
+    script = START.format(
+        folder=folder, unpacked=UNPACKED, node=NODE, second=SECOND, python="/usr/bin/python3", loopback=LOOPBACK
+    )
     words = [
         "unshare",
         "--mount",
@@ -150,7 +155,7 @@ def running_slurm(folder: Path) -> Iterator[Slurm]:
 def _wait_for_the_node(slurm: Slurm) -> None:
     end = time.monotonic() + PATIENCE
     while True:
-        tried = slurm.run("/usr/bin/srun", "--immediate=2", "/bin/true")
+        tried = slurm.run("/usr/bin/srun", "--immediate=2", "--nodes=2", "/bin/true")
         if tried.returncode == 0:
             return
         if time.monotonic() > end:

@@ -11,18 +11,9 @@ import roamlet
 from roamlet import remote
 from tests.remote.raising import raises
 from tests.remote.transports.private_system import PYTHON
-from tests.soak.slurm import NODE, CannotBeMade, running_slurm
+from tests.soak.slurm import NODE
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]
-
-
-@pytest.fixture(scope="module")
-def slurm(tmp_path_factory):
-    try:
-        with running_slurm(tmp_path_factory.mktemp("slurm")) as slurm:
-            yield slurm
-    except CannotBeMade as reason:
-        pytest.skip(f"no Slurm: {reason}")
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@
 Nothing is installed on the target and nothing is written to its disk: a Python 2.7, or 3.6 and later, is enough.
 """
 
+from roamlet.remote.allocations import Allocation, allocation
 from roamlet.remote.base.facts import Facts
 from roamlet.remote.calls.chains import Chain
 from roamlet.remote.calls.spawn import RemoteCall, Stream
@@ -29,17 +30,20 @@ from roamlet.remote.errors import (
     HostKeyUnknown,
     HostUnknown,
     HostUnreachable,
+    ImagePullFailed,
     MoveInDoubt,
     NoAllocation,
     NoPython,
     NotAllowed,
     NoTasklets,
     NotMoved,
+    NotScheduled,
     OutputHeld,
     ProtocolError,
     PythonTooOld,
     RemoteError,
     RemoteModuleNotFound,
+    RequestRefused,
     TargetNotFound,
     TargetNotRunning,
     UnsafeFork,
@@ -74,6 +78,7 @@ from roamlet.remote.values.kept import Kept
 from roamlet.remote.values.registry import register
 
 __all__ = [
+    "Allocation",
     "AuthenticationFailed",
     "BadHostName",
     "CallTimeout",
@@ -96,6 +101,7 @@ __all__ = [
     "HostUnknown",
     "HostUnreachable",
     "Hubs",
+    "ImagePullFailed",
     "Kept",
     "Modules",
     "MoveInDoubt",
@@ -104,6 +110,7 @@ __all__ = [
     "NoTasklets",
     "NotAllowed",
     "NotMoved",
+    "NotScheduled",
     "Opened",
     "OutputFunction",
     "OutputHeld",
@@ -114,6 +121,7 @@ __all__ = [
     "RemoteCall",
     "RemoteError",
     "RemoteModuleNotFound",
+    "RequestRefused",
     "Result",
     "Stats",
     "Stream",
@@ -123,6 +131,7 @@ __all__ = [
     "UnsafeFork",
     "UnsafeName",
     "VersionConflict",
+    "allocation",
     "buildah",
     "doas",
     "docker",

@@ -117,6 +117,18 @@ class ConnectTimeout(ConnectError, TimeoutError):
     """The context was not ready within its time."""
 
 
+class NotScheduled(ConnectTimeout):
+    """What was requested of Slurm or Kubernetes still waited for room when its time was over; the request was taken back."""
+
+
+class RequestRefused(ConnectError, ValueError):
+    """Slurm or Kubernetes takes no such request: no such partition, more than there is, a field that it does not know."""
+
+
+class ImagePullFailed(ConnectError):
+    """A node of the cluster did not get the image of the pod."""
+
+
 class NoTasklets(ConnectError):
     """Tasklets were asked for, and the Python on the target cannot run roamlet's core."""
 

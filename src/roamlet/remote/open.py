@@ -327,19 +327,23 @@ def slurm(
     *,
     job: int | str | None = None,
     python: str | None = None,
+    exact: bool = False,
     slurm_args: Sequence[str] = (),
     **options: Unpack[Options],
 ) -> Context:
     """Open a context as one task in an allocation of Slurm's, by way of srun: on `node`, else on one that Slurm chooses.
 
-    `job` is the allocation's number, that of this process if None (with `via` it must be given); none is made. The task
-    overlaps with others, so that any number of contexts fits into one allocation. `slurm_args` are further options of srun.
-    Everything else is as for `ssh`. Raises NoAllocation, TargetNotFound where the allocation has no such node, NotAllowed,
-    HostUnreachable where the controller is silent.
+    `job` is the allocation's number, that of this process if None (with `via` it must be given); none is requested: see
+    `allocation`. The task overlaps with others, so that any number of contexts fits into one allocation; with `exact` it gets
+    processors of its own, and waits for them. `slurm_args` are further options of srun. Everything else is as for `ssh`.
+    Raises NoAllocation, TargetNotFound where the allocation has no such node, NotAllowed, HostUnreachable where the controller
+    is silent.
     """
     return _opened(
         "slurm",
-        Slurm(node, job=job, python=python, slurm_args=slurm_args, elsewhere=options.get("via") is not None),
+        Slurm(
+            node, job=job, python=python, slurm_args=slurm_args, elsewhere=options.get("via") is not None, exact=exact
+        ),
         options,
     )
 

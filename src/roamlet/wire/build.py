@@ -73,6 +73,7 @@ PARTS = (
     "calls.executor",
     "calls.main_thread",
     "calls.gateways",
+    "calls.commands",
     "calls.traced",
 )
 # For roamlet.wire.modules.children.
@@ -93,7 +94,15 @@ ASKED = {  # those that a target may ask for, and what comes with them
     "values.values": (*_BELOW_VALUES, "values.values"),
 }
 # Those whose functions are called: imported by the call, and not before.
-CALLED = ("files.trees", "modules.versions", "link.prompts", "calls.shell", "calls.executor", "calls.gateways")
+CALLED = (
+    "files.trees",
+    "modules.versions",
+    "link.prompts",
+    "calls.shell",
+    "calls.executor",
+    "calls.gateways",
+    "calls.commands",
+)
 NOISE_LIMIT = 1 << 20  # bytes that may precede the start line
 _NOISE_KEPT = 1 << 14
 

@@ -535,5 +535,5 @@ class Link:
     def _died(self) -> Died:
         process = self.process
         how = f"the way to it is lost: {process.lost}" if process.lost else None
-        how = self.stalled or how or self.transport.describe_end(process.exit_code)
+        how = self.stalled or how or self.transport.describe_end(process.exit_code, list(process.said))
         return Died(self.name, self.wrong, how, process.exit_code, [*process.said, *self.output.last_errors])

@@ -5,6 +5,7 @@ what the messages mean that this command prints when it fails.
 """
 
 import signal
+from collections.abc import Sequence
 from typing import Protocol
 
 from roamlet.remote.errors import ConnectError, NoPython
@@ -49,8 +50,8 @@ class Transport(Protocol):
         `exit_code` is negative for a signal, None when the command still ran after it had closed its pipes.
         """
 
-    def describe_end(self, exit_code: int | None) -> str:
-        """How a context ended after it was ready: a clause for ContextDied."""
+    def describe_end(self, exit_code: int | None, said: Sequence[str] = ()) -> str:
+        """How a context ended after it was ready: a clause for ContextDied. `said`: the last lines of its stderr."""
         return f"its process {ended(exit_code)}{_hint(exit_code)}"
 
 

@@ -104,10 +104,10 @@ class Command(Transport):
             f"    Does this work: {shlex.join([*self.words(), 'echo', 'hello'])}"
         )
 
-    def describe_end(self, exit_code: int | None) -> str:
+    def describe_end(self, exit_code: int | None, said: Sequence[str] = ()) -> str:
         if exit_code is not None and exit_code < 0:
             return f"the {self.program} to it {ended(exit_code)}"
-        return super().describe_end(exit_code)
+        return super().describe_end(exit_code, said)
 
 
 class Account(Command):

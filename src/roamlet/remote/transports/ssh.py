@@ -150,12 +150,12 @@ class Ssh(Transport):
         hint = f"    Does the login shell there run commands? Try: {self.by_hand('echo', 'hello')}"
         return ConnectError(f"{self.to} {ended(exit_code)} before a Python answered, and said:\n{quoted(said)}\n{hint}")
 
-    def describe_end(self, exit_code: int | None) -> str:
+    def describe_end(self, exit_code: int | None, said: Sequence[str] = ()) -> str:
         if exit_code == 255:
             return "the connection was lost, or its process was killed (ssh ended with exit code 255)"
         if exit_code is not None and exit_code < 0:
             return f"the ssh to it {ended(exit_code)}"
-        return super().describe_end(exit_code)
+        return super().describe_end(exit_code, said)
 
 
 def _is_for(ask: tuple[str, ...], prompt: str, run: Run) -> bool:
