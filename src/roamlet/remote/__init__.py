@@ -73,6 +73,7 @@ from roamlet.remote.open import (
     su,
     sudo,
 )
+from roamlet.remote.pods import pod
 from roamlet.remote.terminal.prompts import PasswordFunction
 from roamlet.remote.values.kept import Kept
 from roamlet.remote.values.registry import register
@@ -145,6 +146,7 @@ __all__ = [
     "map",
     "nspawn",
     "open_all",
+    "pod",
     "podman",
     "register",
     "setns",

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from typing import ClassVar
 
 from roamlet.remote.errors import AuthenticationFailed, HostUnreachable, NotAllowed, TargetNotFound, TargetNotRunning
 from roamlet.remote.transports.command import Command, Meaning, checked_arguments, checked_name
@@ -16,9 +17,9 @@ class Kubectl(Command):
 
     program = "kubectl"
     comes_with = "Kubernetes's client, the package kubernetes-client or kubectl"
-    meanings = (
+    meanings: ClassVar[tuple[Meaning, ...]] = (
         Meaning(
-            r"\(NotFound\): (?P<kind>[\w./-]+) \"(?P<which>[^\"]+)\" not found",
+            r"\(NotFound\): (error when creating \"\S+\": )?(?P<kind>[\w./-]+) \"(?P<which>[^\"]+)\" not found",
             TargetNotFound,
             "the cluster has no {which} among its {kind}",
             "See which there are: kubectl get pods --all-namespaces. A namespace of its own goes into namespace=.",

@@ -1,0 +1,266 @@
+"""Pods of a Kubernetes cluster that are made for one context each, and end with it.
+
+A context in a pod that runs anyway is remote.kubectl. What a pod is made of is in transports/pod.py.
+"""
+
+import atexit
+import json
+import logging
+import os
+import re
+import secrets
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Unpack
+
+import roamlet
+from roamlet.remote.calls.engine import Calls, calls_of
+from roamlet.remote.context import Context
+from roamlet.remote.errors import BadHostName, ConnectError, RemoteError
+from roamlet.remote.open import Options
+from roamlet.remote.opening.commands import Said, ask
+from roamlet.remote.opening.connect import connect
+from roamlet.remote.transports.command import checked_arguments, checked_name
+from roamlet.remote.transports.kubectl import LABEL, Kubectl
+from roamlet.remote.transports.pod import GRACE, IMAGE, CreateMeanings, Pod, manifest, state_of, too_late
+from roamlet.wire.calls import commands as wire
+
+__all__ = ["pod"]
+
+TIMEOUT = 300.0  # seconds: a node may have to get the image first
+DEADLINE = 86_400  # seconds that a pod lives at most
+ANSWER = 30.0  # seconds for an answer of the cluster
+LOOKS = (0.2, 0.3, 0.5, 1.0)  # seconds between looks at the pod; the last for all that follow
+SPARE = 60.0  # seconds beyond the time limit, after which a pod without a context ends by itself
+
+_log = logging.getLogger("roamlet.remote")
+
+
+class _PodContext(Context):
+    """A context whose pod is deleted when it ends."""
+
+    def __init__(self, calls: Calls, via: Context | None, cluster: "_Cluster", name: str) -> None:
+        super().__init__(calls, via)
+        self._cluster = cluster
+        self._pod: str | None = name
+        self._process = os.getpid()
+        _open.add(self)
+
+    def close(self) -> None:
+        super().close()
+        name, self._pod = self._pod, None
+        if name is not None and self._process == os.getpid():  # in a forked child it is the parent's
+            self._cluster.delete(name)
+
+
+_open: "weakref.WeakSet[_PodContext]" = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Before the engine closes what is open: it knows nothing of pods."""
+    for closed in [roamlet.spawn(context.close) for context in list(_open)]:
+        closed.join()
+
+
+def pod(
+    image: str,
+    *,
+    resources: Mapping[str, Any] | None = None,
+    namespace: str | None = None,
+    python: str | None = None,
+    spec: Mapping[str, Any] | None = None,
+    active_deadline_seconds: int = DEADLINE,
+    progress: Callable[[str], object] | None = None,
+    kubectl_args: Sequence[str] = (),
+    **options: Unpack[Options],
+) -> Context:
+    """Open a context in a pod of its own, which is made of `image`, waited for, and deleted when the context is closed.
+
+    `resources` is what a container's field of that name has, {"requests": {"cpu": "2"}, "limits": {"memory": "4Gi"}}; or
+    {"cpu": "2", "memory": "4Gi"} for both. `spec` has further fields of the pod's, laid over roamlet's; its container is called
+    "roamlet". `progress` is called with a line whenever the pod's state changes. `python`, a path in the image, needs no shell
+    there; without it one looks for an interpreter. `kubectl_args` are options of kubectl itself, such as ["--context", "lab"].
+    `timeout` is 300 seconds, and everything else as for `ssh`; with `via`, kubectl runs there.
+
+    The pod also ends when this process does, however that comes about: its first process ends with the context's. The cluster ends
+    it after `active_deadline_seconds`, and where this process runs in a pod of the same namespace, deletes it with that one.
+
+    Blocks this tasklet only; when it is killed, the pod is deleted. Raises NotScheduled when no node had room in time,
+    ImagePullFailed, NoPython for an image without Python, RequestRefused for what the cluster does not take, NotAllowed,
+    AuthenticationFailed, HostUnreachable, ConnectTimeout; the pod is deleted then.
+    """
+    limit = _checked(image, resources, spec, active_deadline_seconds, progress, options)
+    via = options.get("via")
+    cluster = _Cluster(None if via is None else calls_of(via), namespace, kubectl_args)
+    name = f"roamlet-{secrets.token_hex(6)}"
+    transport = Pod(name, python=python, kubectl_args=kubectl_args, deadline=active_deadline_seconds)
+    asked = manifest(
+        name,
+        image,
+        pythons=transport.pythons,
+        shell=python is None,
+        resources=resources,
+        owner=cluster.owner(),
+        spec=spec,
+        deadline=active_deadline_seconds,
+        patience=limit + SPARE,
+    )
+    transport.namespace = cluster.namespace
+    deadline = time.monotonic() + limit
+    try:
+        cluster.create(name, asked)
+        cluster.wait(name, deadline, limit, progress)
+        calls = connect(
+            transport,
+            name=options.get("name"),
+            timeout=max(1.0, deadline - time.monotonic()),
+            output=options.get("output"),
+            policy=options.get("modules"),
+            tasklets=options.get("tasklets", False),
+            via=cluster.place,
+        )
+    except BaseException:
+        cluster.delete(name)
+        raise
+    return _PodContext(calls, via, cluster, name)
+
+
+def _checked(
+    image: str,
+    resources: Mapping[str, Any] | None,
+    spec: Mapping[str, Any] | None,
+    deadline: int,
+    progress: object,
+    options: Options,
+) -> float:
+    """The time limit. Raises TypeError or ValueError for arguments that cannot be."""
+    for option in options:
+        if option not in Options.__annotations__:
+            raise TypeError(
+                f"remote.pod() takes no argument {option!r}; beside its own: {', '.join(Options.__annotations__)}"
+            )
+    if not isinstance(image, str):
+        raise TypeError(f"image must be the name of an image, such as 'python:3.11-slim', not {image!r}")
+    if not IMAGE.fullmatch(image):
+        raise BadHostName(f"{image!r} cannot be the name of an image, so nothing was started")
+    for name, given in (("resources", resources), ("spec", spec)):
+        if given is not None and not isinstance(given, Mapping):
+            raise TypeError(f"{name} must be a dict, with the words of a manifest, not {given!r:.80}")
+        try:
+            json.dumps(given)
+        except (TypeError, ValueError):
+            raise TypeError(f"{name} must hold what JSON has, as a manifest does, not {given!r:.80}") from None
+    if isinstance(deadline, bool) or not isinstance(deadline, int) or deadline < 1:
+        raise ValueError(f"active_deadline_seconds must be a whole number, 1 or more, not {deadline!r}")
+    if progress is not None and not callable(progress):
+        raise TypeError(f"progress must be a function of one text, or None, not {progress!r}")
+    if not isinstance(options.get("via"), Context | None):
+        raise TypeError(
+            f"via= takes a context where kubectl is, such as remote.ssh('admin'), not {options.get('via')!r}"
+        )
+    limit = options.get("timeout", TIMEOUT)
+    if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not limit > 0:
+        raise ValueError(f"timeout must be a number of seconds above 0, not {limit!r}")
+    return limit
+
+
+class _Cluster:
+    """The cluster that kubectl talks to, in this process's place or in that of `place`."""
+
+    def __init__(self, place: Calls | None, namespace: str | None, arguments: Sequence[str]) -> None:
+        self.place = place
+        self.namespace = None if namespace is None else checked_name(namespace, "a namespace", LABEL)
+        self._arguments = checked_arguments(arguments, "kubectl_args")
+
+    def owner(self) -> dict[str, Any] | None:
+        """The pod that kubectl runs in, as the owner of those that are made; None where it runs in no pod or may not ask."""
+        try:
+            if self.place is None:
+                found: Any = wire.place()
+            else:
+                self.place.shipping.need("calls.commands")
+                found = self.place.call(wire.place, timeout=ANSWER)
+            host, name, namespace = map(str, found)
+        except (RemoteError, OSError, TypeError, ValueError):
+            return None
+        if not host or not namespace or self.namespace not in (None, namespace) or not LABEL.fullmatch(name):
+            return None  # owners are of the same namespace
+        if self.namespace is None:
+            self.namespace = namespace
+        with suppress(ConnectError, ValueError):
+            said = self._kubectl("get", "pod", name, "--output=json")
+            uid = json.loads(said.text)["metadata"]["uid"] if said.exit_code == 0 else ""
+            if re.fullmatch(r"[\w-]{1,64}", str(uid)):
+                return {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid}
+        _log.info(
+            "this pod may not ask for itself, so that pods which it makes have no owner: that takes the verb get on pods"
+        )
+        return None
+
+    def create(self, name: str, asked: Mapping[str, Any]) -> None:
+        said = self._kubectl("create", "--filename=-", data=json.dumps(asked).encode())
+        if said.exit_code:
+            raise self._named(CreateMeanings(name, kubectl_args=self._arguments), said)
+
+    def wait(self, name: str, deadline: float, limit: float, progress: Callable[[str], object] | None) -> None:
+        """Return when the pod runs. Raises what it comes to else, and after the deadline."""
+        text = ""
+        looks = 0
+        while True:
+            said = self._kubectl("get", "pod", name, "--output=json")
+            if said.exit_code:
+                raise self._named(CreateMeanings(name, kubectl_args=self._arguments), said)
+            state = state_of(_object(said), name)
+            if state.text != text:
+                text = state.text
+                _log.info("pod %s: %s", name, text)
+                if progress is not None:
+                    progress(f"pod {name}: {text}")
+            if state.error is not None:
+                raise state.error
+            if state.ready:
+                return
+            pause = LOOKS[min(looks, len(LOOKS) - 1)]
+            looks += 1
+            if time.monotonic() + pause > deadline:
+                raise too_late(name, text, limit)
+            roamlet.sleep(pause)
+
+    def delete(self, name: str) -> None:
+        """Have the pod deleted. Blocks until the cluster knows; raises nothing: what it does not hear is logged."""
+        try:
+            with roamlet.shield():
+                said = self._kubectl(
+                    "delete", "pod", name, "--ignore-not-found", "--wait=false", f"--grace-period={GRACE}"
+                )
+        except ConnectError as error:
+            _log.warning("pod %s was not deleted, and ends by itself: %s", name, error)
+        else:
+            if said.exit_code:
+                _log.warning("pod %s was not deleted, and ends by itself: %s", name, said.errors.strip())
+
+    def _kubectl(self, *words: str, data: bytes = b"") -> Said:
+        where = [] if self.namespace is None else [f"--namespace={self.namespace}"]
+        return ask(
+            self.place, ["kubectl", *self._arguments, *where, *words], ANSWER, data=data, comes_with=Kubectl.comes_with
+        )
+
+    def _named(self, command: Kubectl, said: Said) -> ConnectError:
+        error = command.explain(said.exit_code, said.lines)
+        if type(error) is ConnectError:
+            shown = "\n".join(f"        {line}" for line in said.lines)
+            error = ConnectError(f"`{' '.join(said.argv)}` failed:\n{shown}\n    Try it by hand.")
+        return error
+
+
+def _object(said: Said) -> Mapping[str, Any]:
+    try:
+        found = json.loads(said.text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise ConnectError(f"`{' '.join(said.argv)}` did not answer with an object: {said.text!r:.200}")
+    return found
