@@ -111,7 +111,16 @@ def pod(
     transport.namespace = cluster.namespace
     deadline = time.monotonic() + limit
     try:
-        cluster.create(name, asked)
+        refused = cluster.create(name, asked)
+    except BaseException:  # whether it was created is not known
+        cluster.delete(name)
+        raise
+    if refused is not None:
+        try:
+            raise refused
+        finally:
+            del refused  # its traceback holds this frame
+    try:
         cluster.wait(name, deadline, limit, progress)
         calls = connect(
             transport,
@@ -200,10 +209,10 @@ class _Cluster:
         )
         return None
 
-    def create(self, name: str, asked: Mapping[str, Any]) -> None:
+    def create(self, name: str, asked: Mapping[str, Any]) -> ConnectError | None:
+        """Create the pod; return why the cluster refuses to."""
         said = self._kubectl("create", "--filename=-", data=json.dumps(asked).encode())
-        if said.exit_code:
-            raise self._named(CreateMeanings(name, kubectl_args=self._arguments), said)
+        return self._named(CreateMeanings(name, kubectl_args=self._arguments), said) if said.exit_code else None
 
     def wait(self, name: str, deadline: float, limit: float, progress: Callable[[str], object] | None) -> None:
         """Return when the pod runs. Raises what it comes to else, and after the deadline."""
@@ -220,7 +229,10 @@ class _Cluster:
                 if progress is not None:
                     progress(f"pod {name}: {text}")
             if state.error is not None:
-                raise state.error
+                try:
+                    raise state.error
+                finally:
+                    del state  # its traceback holds this frame
             if state.ready:
                 return
             pause = LOOKS[min(looks, len(LOOKS) - 1)]

@@ -175,7 +175,14 @@ def test_what_keeps_a_pod_from_running_is_named_and_the_pod_deleted(image, optio
          remote.TargetNotFound, "no lab among its namespaces"),
         ("create", "The connection to the server localhost:8080 was refused - did you specify the right host or port?\n",
          remote.HostUnreachable, "kubectl cluster-info"),
-        ("create", "error: You must be logged in to the server (Unauthorized)\n", remote.AuthenticationFailed, "Log in anew"),
+        ("get", "error: You must be logged in to the server (Unauthorized)\n", remote.AuthenticationFailed, "Log in anew"),
+        ("create", 'error: error validating "STDIN": error validating data: failed to download openapi: the server has asked for '
+         "the client to provide credentials\n", remote.AuthenticationFailed, "Log in anew"),
+        ("create", 'error: error validating "STDIN": error validating data: failed to download openapi: Get '
+         '"https://10.0.0.1/openapi/v2": dial tcp 10.0.0.1:443: connect: connection refused\n',
+         remote.HostUnreachable, "cluster-info"),
+        ("create", f'{FORBIDDEN}: error when creating "STDIN": pods "p" is forbidden: violates PodSecurity "restricted:latest"\n',
+         remote.NotAllowed, "a rule of the cluster forbids"),
         ("get", "error: something else\n", remote.ConnectError, "something else.*Try it by hand"),
     ],
 )  # fmt: skip
@@ -185,6 +192,9 @@ def test_what_kubectl_says_becomes_a_named_error(verb, said, error, says, cluste
         remote.pod(IMAGE, python=sys.executable)
     assert type(caught.value) is error
     assert cluster.pods == []
+    assert any("delete" in words for words in cluster.calls) == (
+        verb != "create"
+    )  # where none was created none is deleted
 
 
 def test_without_kubectl_the_package_is_named(commands, monkeypatch):

@@ -44,7 +44,7 @@ class Kubectl(Command):
             "That takes the verb create on pods/exec. Ask: kubectl auth can-i create pods/exec",
         ),
         Meaning(
-            r"You must be logged in to the server|\(Unauthorized\)|getting credentials",
+            r"You must be logged in to the server|asked for the client to provide credentials|\(Unauthorized\)|getting credentials",
             AuthenticationFailed,
             "the cluster does not know this user, or no longer",
             "Log in anew with what gives your credentials out; see which are used: kubectl config view --minify",

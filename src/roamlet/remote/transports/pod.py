@@ -83,6 +83,7 @@ class CreateMeanings(Kubectl):
             "a rule of the cluster forbids such a pod",
             "What it wants goes into spec=, a security context for example.",
         ),
+        *Kubectl.meanings,
         Meaning(
             r"is invalid:|strict decoding error|error validating|unknown field|quantities must match|cannot unmarshal|"
             r"cannot be handled as a Pod",
@@ -90,7 +91,6 @@ class CreateMeanings(Kubectl):
             "the cluster takes no such pod",
             "The words of resources= and spec= are those of a manifest: kubectl explain pod.spec",
         ),
-        *Kubectl.meanings,
     )
 
     @property
