@@ -215,12 +215,34 @@ def test_what_cannot_be_called_is_refused(bad):
             make(bad)
 
 
+class Fails:
+    def __iter__(self):
+        raise LookupError
+
+
+@pytest.mark.parametrize("error", [ValueError, ValueError("x")])
+def test_kill_takes_no_error(error):
+    tasklet = roamlet.tasklet(nothing)()
+    with pytest.raises(TypeError, match=r"kill\(\) raises TaskletExit.*throw\(.*ValueError.*\) raises another error"):
+        tasklet.kill(error)
+    assert tasklet.alive
+    tasklet.kill(pending=1)
+    roamlet.run()
+    assert not tasklet.alive
+
+
 def test_bind_refuses_arguments_that_are_no_sequence_or_dict():
     tasklet = roamlet.tasklet(nothing)
     with pytest.raises(TypeError, match="kwargs is a dict or None"):
         tasklet.bind(nothing, (), [("x", 1)])
-    with pytest.raises(TypeError, match="not iterable"):
+    with pytest.raises(
+        TypeError, match=r"arguments are given in a call of their own.*tasklet\(function\)\(5\).*not 5$"
+    ):
         tasklet.bind(nothing, 5)
+    with pytest.raises(TypeError, match=r"tasklet\(function\)\(5\), or bind\(function, \(5,\)\), not 5$"):
+        roamlet.tasklet(nothing, 5)
+    with pytest.raises(LookupError):
+        tasklet.bind(nothing, Fails())
     with pytest.raises(TypeError):
         tasklet.bind(nothing, (), {}, 1)
     assert flags(tasklet) == set()

@@ -5,10 +5,11 @@ import os
 import re
 import signal
 import ssl
+import struct
 import subprocess
 import sys
 from contextlib import suppress
-from socket import AF_INET, SOCK_DGRAM
+from socket import AF_INET, SO_LINGER, SOCK_DGRAM, SOL_SOCKET
 
 import pytest
 
@@ -38,6 +39,17 @@ def fail():
 
 def blocked():
     roamlet.channel().receive()
+
+
+def queues():
+    for kind in (roamlet.sync.PriorityQueue, roamlet.sync.LifoQueue):
+        made = kind(1)
+        made.put(1)
+        with pytest.raises(roamlet.sync.Full):
+            made.put_nowait(2)
+        assert made.get() == 1
+        with pytest.raises(roamlet.sync.Empty):
+            made.get_nowait()
 
 
 # ---- starting and ending ----
@@ -110,8 +122,8 @@ def errors_that_no_code_catches():
 
 
 def spawn_later():
-    later = roamlet.spawn(lambda: (roamlet.sleep(0.001), double(2)))
-    assert later.join() == (None, 4)
+    later = roamlet.spawn(lambda: (roamlet.sleep(0.001), double(2))[1])
+    assert later.join() == 4
 
 
 def get():
@@ -122,9 +134,61 @@ def get():
         waiting.join()
 
 
-def join():
-    with suppress(Exception):
-        roamlet.spawn(fail).join()
+def wait():
+    t = roamlet.spawn(fail)
+    assert t.wait(1) is True
+    with pytest.raises(LookupError):
+        t.join()
+    waiting = roamlet.spawn(blocked)
+    assert waiting.wait(0.001) is False
+    waiting.kill()
+    assert waiting.wait() is True
+
+
+def wait_for_each():
+    made = [roamlet.spawn(double, (2,)), roamlet.spawn(fail)]
+    for t in made:
+        t.wait()
+    assert made[0].result == 4
+    with pytest.raises(LookupError):
+        _ = made[1].result
+
+
+def kill_each():
+    made = [roamlet.spawn(blocked) for _ in range(3)]
+    roamlet.schedule()
+    for t in made:
+        t.kill()
+    for t in made:
+        t.wait()
+    assert all(t.done for t in made)
+
+
+def throw():
+    t = roamlet.spawn(blocked)
+    roamlet.schedule()
+    t.throw(LookupError)
+    with pytest.raises(LookupError):
+        t.join()
+
+
+def threads_names():
+    assert roamlet.spawn(roamlet.getcurrentid).join() != roamlet.getcurrentid()
+    with roamlet.sync.Lock():
+        pass
+
+
+def status():
+    assert roamlet.patch.status()
+
+
+def reset():
+    with io.create_server(("127.0.0.1", 0)) as listener:
+        with io.create_connection(listener.getsockname()) as client:
+            connection, _ = listener.accept()
+            client.setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
+        with connection, pytest.raises(ConnectionError):
+            connection.recv(1)
 
 
 def ready():
@@ -160,9 +224,13 @@ def kill():
 
 def link():
     seen = []
-    t = roamlet.spawn(double, (1,))
-    roamlet.spawn(lambda: seen.append(t.join())).join()
-    assert seen == [2]
+    for function in (lambda: double(1), fail):
+        t = roamlet.spawn(function)
+        roamlet.tasklet(lambda t=t: (t.wait(), seen.append(t)))()
+        roamlet.run()
+        assert seen.pop() is t and t.done
+    with pytest.raises(LookupError):
+        _ = t.result
 
 
 def scope():
@@ -205,8 +273,16 @@ def sleep():
 def schedule():
     seen = []
     roamlet.tasklet(seen.append)(1)
-    roamlet.schedule()
+    roamlet.sleep(0)
     assert seen == [1]
+
+    def endless():
+        with roamlet.timeout(0.001):
+            while True:
+                roamlet.sleep(0)
+
+    with pytest.raises(TimeoutError):
+        endless()
 
 
 # ---- limits of time ----
@@ -227,6 +303,21 @@ def timeout():
     with pytest.raises(TimeoutError):
         limited()
     assert times == 2
+    caught = []
+
+    def catches():
+        with roamlet.timeout(0.001):
+            try:
+                blocked()
+            except Exception:
+                caught.append("an Exception")
+            except roamlet.Cancelled:
+                caught.append("Cancelled")
+                raise
+
+    with pytest.raises(TimeoutError) as error:
+        catches()
+    assert isinstance(error.value, OSError) and caught == ["Cancelled"]
 
 
 def error_of_a_timeout():
@@ -304,8 +395,10 @@ def more(executor, made, number):
 def pool_join():
     executor, made = futures.TaskletExecutor(2), []
     made.append(executor.submit(more, executor, made, 5))
-    for each in made:
-        each.result()
+    made.append(executor.submit(fail))
+    errors = [each.exception() for each in made]
+    assert [type(error) for error in errors] == [type(None), LookupError, *[type(None)] * 5]
+    made.pop(1)
     assert len(made) == 6
     last = executor.submit(more, executor, made, 1)
     executor.shutdown()
@@ -416,16 +509,25 @@ def python(*words):
     return done.stdout
 
 
-PATCHED = "import socket, threading, roamlet; print(issubclass(socket.socket, roamlet.io.socket), threading.local)"
+PATCHED = """
+import socket, threading, roamlet
+ran = []
+thread = threading.Thread(target=lambda: ran.append(threading.get_native_id() == threading.main_thread().native_id))
+thread.start()
+thread.join()
+print(issubclass(socket.socket, roamlet.io.socket), threading.local, *ran)
+"""
 
 
 def patch():
-    source = f"import roamlet.patch; roamlet.patch.install(local=True); {PATCHED}"
-    assert python("-c", source) == "True <class 'roamlet.sync.local'>\n"
+    for words in ('threads="tasklets"', "local=True"):
+        source = f"import roamlet.patch; roamlet.patch.install({words})\n{PATCHED}"
+        assert python("-c", source) == f"True <class 'roamlet.sync.local'> {words[0] == 't'}\n"
 
 
 def patch_a_program():
-    assert python("-m", "roamlet.patch", "--local", "-c", PATCHED) == "True <class 'roamlet.sync.local'>\n"
+    words = ("-m", "roamlet.patch", "--threads=tasklets", "-c", PATCHED)
+    assert python(*words) == "True <class 'roamlet.sync.local'> True\n"
 
 
 def handle(connection, address):
@@ -565,36 +667,42 @@ TRIED = {
         "`gevent.spawn_raw(f, x)`": spawn_raw,
         "`gevent.spawn_later(1, f)`": spawn_later,
         "`g.get(timeout=1)`": get,
-        "`g.join()`": join,
+        "`g.join(timeout=1)`": wait,
+        "`g.kill(MyError)`": throw,
         "`g.ready()`, `g.value`": ready,
         "`g.kill()`": kill,
         "`g.link(callback)`": link,
         "`gevent.GreenletExit`": kill,
-        "`gevent.joinall(list)`": scope,
-        "`gevent.killall(list)`": cancel,
+        "`gevent.joinall(list)`": wait_for_each,
+        "`gevent.joinall(list, raise_error=True)`": scope,
+        "`gevent.killall(list)`": kill_each,
         "`gevent.wait(list)`, `gevent.iwait(list)`": wait_for_some,
         "`gevent.wait(list, count=1)`, `Pool.wait_available()`": wait_for_one,
         "`gevent.wait()`": wait_for_all,
         "`gevent.getcurrent()`": getcurrent,
         "`gevent.sleep(1)`": sleep,
         "`gevent.sleep(0)`, `gevent.idle()`": schedule,
+        "`gevent.thread.get_ident()`, `allocate_lock()`": threads_names,
         "`with gevent.Timeout(1):`": timeout,
         "`with gevent.Timeout(1, False):`": quiet_timeout,
         "`with gevent.Timeout(1, MyError):`": error_of_a_timeout,
         "`t = gevent.Timeout.start_new(1)`, `t.cancel()`": cancel_a_timeout,
         "`gevent.with_timeout(1, f, timeout_value=None)`": with_timeout,
         "`gevent.pool.Pool(10)`": pool,
+        "`Pool.kill()`": cancel,
         "`Pool.map(f, xs)`": pool_map,
         "`Pool.imap_unordered(f, xs)`": wait_for_some,
         "`Pool.join()`": pool_join,
         "`gevent.pool.Group()`": scope,
         "`gevent.queue.Queue(5)`, `JoinableQueue`": queue,
+        "`gevent.queue.PriorityQueue`, `LifoQueue`, `Empty`, `Full`": queues,
         "`for item in queue:`, `queue.put(StopIteration)`": queue_that_ends,
         "`gevent.event.Event()`": event,
         "`gevent.event.AsyncResult()`": async_result,
         "`gevent.lock.Semaphore(2)`, `BoundedSemaphore`, `RLock`": locks,
         "`gevent.local.local`": local,
         "`gevent.monkey.patch_all()`": patch,
+        "`gevent.monkey.is_module_patched(name)`": status,
         "`python -m gevent.monkey script.py`": patch_a_program,
         "`from gevent import socket`": patch,
         "`gevent.socket.create_connection(a)`": serve,
@@ -606,6 +714,7 @@ TRIED = {
         "`gevent.os.nb_read(fd, 100)`, `nb_write`, `tp_read`": read,
         "`gevent.fileobject.FileObject(f)`": files,
         "`gevent.server.StreamServer(address, handle).serve_forever()`": serve,
+        "`StreamServer(address, handle, keyfile=k, certfile=c)`": tls,
         "`StreamServer.start()`, `stop(10)`": stop_a_server,
         "`gevent.server.DatagramServer`": datagrams,
         "`gevent.pywsgi.WSGIServer(address, app)`": gunicorn,
@@ -622,25 +731,28 @@ TRIED = {
         "`eventlet.spawn_after(1, f)`": spawn_later,
         "`gt.wait()`": get,
         "`gt.kill()`": kill,
-        "`gt.link(f)`": link,
+        "`gt.dead`": ready,
+        "`gt.link(f, x)`": link,
         "`eventlet.sleep(1)`": schedule,
         "`eventlet.getcurrent()`": getcurrent,
         "`with eventlet.Timeout(1):`": timeout,
+        "`t = eventlet.Timeout(1)`, `except eventlet.Timeout`, `t.cancel()`": cancel_a_timeout,
         "`with eventlet.Timeout(1, False):`": quiet_timeout,
         "`eventlet.timeout.with_timeout(1, f)`": with_timeout,
         "`eventlet.GreenPool(10)`": pool,
         "`GreenPool.imap(f, xs)`": pool_map,
         "`GreenPool.waitall()`": pool_join,
         "`eventlet.GreenPile(10)`": pool,
-        "`GreenPool.running()`, `free()`": running,
+        "`GreenPool.running()`, `free()`, `waiting()`": running,
         "`eventlet.pools.Pool(create=f)`, `pool.item()`": pool_of_items,
-        "`eventlet.Queue(5)`, `eventlet.queue.LightQueue`": queue,
+        "`eventlet.Queue(5)`, `eventlet.queue.LightQueue`, `Empty`": queue,
         "`eventlet.semaphore.Semaphore(2)`": locks,
         "`eventlet.event.Event()`": async_result,
         "`eventlet.corolocal.local`": local,
         "`eventlet.monkey_patch()`": patch,
         "`eventlet.import_patched(name)`": patch,
-        "`from eventlet.green import socket`, `eventlet.green.urllib.request`": patch,
+        "`from eventlet.green import socket`, `threading`, `subprocess`, `eventlet.green.urllib.request`": patch,
+        "`connection.recv()` of a connection that was reset": reset,
         "`eventlet.tpool.execute(f, x)`": call_async,
         "`eventlet.tpool.Proxy(thing)`": call_async,
         "`eventlet.connect(address)`": serve,

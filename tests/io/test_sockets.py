@@ -266,8 +266,8 @@ def test_a_connection_that_nobody_answers_times_out():
             try:
                 made[-1].connect(server.getsockname())
             except TimeoutError as error:
-                caught.append(str(error))
-        assert caught == ["timed out: the connection was not made within 0.02 seconds (settimeout)"]
+                caught.append((error.args, error.__notes__))
+        assert caught == [(("timed out",), ["the connection was not made within 0.02 seconds (settimeout)"])]
         made.append(io.socket())
         made[-1].settimeout(0.01)
         assert made[-1].connect_ex(server.getsockname()) == errno.EAGAIN

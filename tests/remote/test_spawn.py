@@ -158,6 +158,18 @@ def test_a_call_whose_context_dies_raises_that_and_says_so_in_the_log_when_no_ca
     ] == [True]
 
 
+def test_wait_returns_whether_a_call_has_ended_and_leaves_its_error_to_join(context):
+    released = context.spawn(roamlet_sent.wait_for_release)
+    assert released.wait(0.01) is False
+    failed = context.spawn(int, ("x",))
+    assert failed.wait(30) is True
+    with raises(ValueError, match="invalid literal"):
+        failed.join()
+    context.call(roamlet_sent.release)
+    assert released.wait()
+    released.join()
+
+
 def test_a_stream_that_is_left_when_its_context_has_closed_logs_nothing(caplog):
     with remote.local() as context:
         streams = [context.iterate(sent.count_slowly, (0.01,)) for _ in range(2)]

@@ -150,6 +150,16 @@ def test_wait_leaves_no_trace_in_futures_however_it_ends(clock):
     assert pending._waiters == []
 
 
+def test_wait_refuses_what_is_no_future():
+    spawned = roamlet.spawn(int)
+    for wait in (futures.wait, lambda made: next(futures.as_completed(made))):
+        with pytest.raises(
+            TypeError, match=r"takes futures, which submit\(\) .* not <.*Spawned int.*wait\(\) of its own"
+        ):
+            wait([spawned])
+    spawned.join()
+
+
 def test_wait_takes_futures_of_both_kinds_and_none_at_all():
     ours, theirs = Future(), concurrent.futures.Future()
     thread = threading.Thread(target=lambda: (theirs.set_result(1), ours.set_result(2)))

@@ -167,6 +167,34 @@ def test_a_time_out_leaves_it_running(clock):
     assert clock.jumps == [2.5, 7.5]
 
 
+def test_wait_leaves_the_error_to_join(clock):
+    spawned = roamlet.spawn(roamlet.sleep, (10,))
+    assert spawned.wait(2.5) is False
+    assert spawned.wait() is True
+    assert clock.jumps == [2.5, 7.5]
+    failed = roamlet.spawn(int, ("x",))
+    assert failed.wait() and failed.wait(0)
+    with pytest.raises(ValueError, match="invalid literal"):
+        failed.join()
+    dropped = roamlet.spawn(int, ("x",))
+    assert dropped.wait()
+    del dropped
+    with pytest.raises(ValueError, match="invalid literal"):
+        roamlet.run()
+
+
+def test_wait_says_nothing_about_a_kill():
+    spawned = roamlet.spawn(roamlet.channel().receive)
+    roamlet.schedule()
+    spawned.kill()
+    assert spawned.wait(1)
+
+
+def test_it_cannot_wait_for_itself():
+    with pytest.raises(RuntimeError, match="cannot wait for its own end"):
+        roamlet.spawn(lambda: roamlet.getcurrent().wait()).join()
+
+
 def test_it_cannot_join_itself():
     def function():
         return roamlet.getcurrent().join()

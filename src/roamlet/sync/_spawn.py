@@ -34,6 +34,16 @@ class Spawned(tasklet[[]], Generic[T]):
                 raise TimeoutError(f"{self!r} has not ended within {timeout} seconds")
         return outcome.get()
 
+    def wait(self, timeout: float | None = None) -> bool:
+        """Block this tasklet until the function has ended, in whatever way; return whether it has within `timeout` seconds.
+
+        Raises nothing of the function's: its error stays for join() and `result`. RuntimeError when it would wait for itself.
+        """
+        outcome = self._outcome
+        if not outcome.ended.is_set() and getcurrent() is self:
+            raise RuntimeError(f"{self!r} cannot wait for its own end")
+        return outcome.ended.wait(timeout)
+
     def kill(self, pending: bool = False) -> None:
         """As that of other tasklets. One that has moved to a context ends there, at its next wait; this does not wait for that."""
         ends = None if self.alive else away.get(self)

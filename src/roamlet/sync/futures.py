@@ -156,6 +156,12 @@ class _Watch:
 
     def __init__(self, futures: Iterable[_Future[Any]], enough: str) -> None:
         self.futures = set(futures)
+        for future in self.futures:
+            if not isinstance(future, _Future):
+                raise TypeError(
+                    f"it takes futures, which submit() of an executor returns, not {future!r}: a tasklet of spawn() has "
+                    "join() and wait() of its own"
+                )
         self.settled: deque[_Future[Any]] = deque()
         self.event = Event()
         self._enough = enough

@@ -188,6 +188,19 @@ Tasklet_call(PyObject *self, PyObject *args, PyObject *kwargs)
     return Py_NewRef(self);
 }
 
+/* The arguments that a function is to be called with, as a new tuple. NULL with an exception set. May run Python code. */
+static PyObject *
+bound_args(PyObject *args)
+{
+    PyObject *tuple = PySequence_Tuple(args);
+    if (tuple == NULL && Py_TYPE(args)->tp_iter == NULL && !PySequence_Check(args)) {
+        PyErr_Clear();
+        PyErr_Format(PyExc_TypeError, "the function's arguments are given in a call of their own, or as a tuple: "
+                                      "tasklet(function)(%R), or bind(function, (%R,)), not %R", args, args, args);
+    }
+    return tuple;
+}
+
 static PyObject *
 Tasklet_bind(PyObject *self, PyObject *args, PyObject *kwargs)
 {
@@ -202,7 +215,7 @@ Tasklet_bind(PyObject *self, PyObject *args, PyObject *kwargs)
     with_args = call_args != Py_None || call_kwargs != Py_None;
     if (function_check(function) < 0)
         return NULL;
-    if (with_args && (tuple = call_args == Py_None ? PyTuple_New(0) : PySequence_Tuple(call_args)) == NULL)
+    if (with_args && (tuple = call_args == Py_None ? PyTuple_New(0) : bound_args(call_args)) == NULL)
         return NULL;
     if (tasklet_may_bind(tasklet) < 0)
         goto failed;
@@ -460,9 +473,14 @@ static PyObject *
 Tasklet_kill(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"pending", NULL};
-    int pending = 0;
-    PyObject *error;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|p:kill", names, &pending))
+    PyObject *given = Py_False, *error;
+    int pending;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:kill", names, &given))
+        return NULL;
+    if (PyExceptionInstance_Check(given) || PyExceptionClass_Check(given))
+        return PyErr_Format(PyExc_TypeError, "kill() raises TaskletExit, and takes whether to do so later; throw(%R) raises another "
+                                             "error", given);
+    if ((pending = PyObject_IsTrue(given)) < 0)
         return NULL;
     error = PyObject_CallNoArgs(TaskletExit);
     return error != NULL ? tasklet_thrown((Tasklet *)self, error, pending) : NULL;

@@ -150,13 +150,19 @@ socket_deadline(const Socket *socket, int64_t *deadline)
     return now < 0 ? -1 : 0;
 }
 
+/* Set the TimeoutError of the standard library, to whose text callers compare, with a note that says more. */
 static void
 socket_set_timed_out(const Socket *socket, const char *what)
 {
-    PyObject *seconds = PyFloat_FromDouble(socket->seconds);
-    if (seconds != NULL)
-        PyErr_Format(PyExc_TimeoutError, "timed out: %s within %R seconds (settimeout)", what, seconds);
+    PyObject *seconds = PyFloat_FromDouble(socket->seconds), *note = NULL, *error = NULL, *added = NULL;
+    if (seconds != NULL && (note = PyUnicode_FromFormat("%s within %R seconds (settimeout)", what, seconds)) != NULL &&
+        (error = PyObject_CallFunction(PyExc_TimeoutError, "s", "timed out")) != NULL &&
+        (added = PyObject_CallMethod(error, "add_note", "O", note)) != NULL)
+        PyErr_SetObject(PyExc_TimeoutError, error);
     Py_XDECREF(seconds);
+    Py_XDECREF(note);
+    Py_XDECREF(error);
+    Py_XDECREF(added);
 }
 
 /* Before a call: let others run when it is time, as a call that always finds something to do would hold them up. 0, or -1 with an

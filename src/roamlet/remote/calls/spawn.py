@@ -105,6 +105,13 @@ class RemoteCall(Generic[R]):
             pass  # raised out here, so that the error holds no other one with its frames
         raise TimeoutError(f"{self!r} has ended, but its result was not decoded within {timeout} seconds; join() again")
 
+    def wait(self, timeout: float | None = None) -> bool:
+        """Block this tasklet until the call has ended, in whatever way; return whether it has within `timeout` seconds.
+
+        Raises nothing of the call's: its error stays for join() and `result`. Any number of tasklets of any thread may wait.
+        """
+        return self._ended.wait(limit(None if timeout is None else time.monotonic() + timeout))
+
     def _taken(self, deadline: float | None) -> R:
         """What join() returns or raises, once it has ended. Raises codec.OutOfTime where a large result takes until `deadline`."""
         self._asked_for = True
