@@ -16,7 +16,7 @@ from roamlet.cli.describing import bash, fish, pages, zsh
 from tools import unpack_debian
 
 UNPACKED = Path(__file__).parents[2] / ".venv" / "shells"
-PACKAGES = {"zsh-static": ["zsh-static", "zsh-common"], "fish": ["fish"]}
+PACKAGES = {"mandoc": ["mandoc"], "zsh-static": ["zsh-static", "zsh-common"], "fish": ["fish"]}
 
 OPTION = re.compile(r"^ +(-.*?)(?:  |$)", re.MULTILINE)
 NAME = re.compile(r"(?<!\S)--?[a-zA-Z][\w-]*")
@@ -232,14 +232,20 @@ def test_manual_pages_name_every_option_and_command(commands, tmp_path, capsys):
         assert all(f"\\fB{'-'.join(each.words)}\\fR(1)" in text for each in command.commands), words
 
 
-@pytest.mark.skipif(shutil.which("groff") is None, reason="there is no groff")
-def test_manual_pages_are_what_groff_understands(tmp_path, capsys):
+def test_manual_pages_are_what_mandoc_understands(tmp_path, capsys):
     assert main(["man", "--into", str(tmp_path)]) == 0
-    for path in sorted((tmp_path / "man1").iterdir()):
-        done = subprocess.run(
-            ["groff", "-man", "-Tutf8", "-ww", "-P-c", str(path)], capture_output=True, text=True, check=False
-        )
-        assert (done.returncode, done.stderr) == (0, ""), path.name
+    mandoc, environment = shell("mandoc")
+    paths = sorted(map(str, (tmp_path / "man1").iterdir()))
+    done = subprocess.run(
+        [mandoc, "-T", "lint", "-W", "warning", *paths], capture_output=True, text=True, env=environment, check=False
+    )
+    said = [line for line in (done.stdout + done.stderr).splitlines() if "missing date" not in line]
+    assert said == []
+    (tmp_path / "wrong.1").write_text(".TH X 1\n.nonsense\n")
+    done = subprocess.run(
+        [mandoc, "-T", "lint", str(tmp_path / "wrong.1")], capture_output=True, text=True, env=environment, check=False
+    )
+    assert "unknown macro" in done.stdout + done.stderr
 
 
 def test_a_page_shows_its_text_as_it_is(capsys):
