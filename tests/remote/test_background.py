@@ -1,7 +1,9 @@
 """The threads that contexts share: an error in one of their tasklets does not end them."""
 
+import asyncio
 import logging
 import struct
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -14,6 +16,7 @@ from roamlet.sync import Event
 from roamlet.wire import channels as wire
 from roamlet.wire import codec
 from tests.remote.inside import link_of
+from tests.remote.raising import raises
 
 
 @pytest.fixture
@@ -63,6 +66,65 @@ def test_a_job_that_waits_goes_on_when_another_one_has_failed(thread, caplog):
     thread.post(waits.set)
     assert done.wait(30)
     caplog.clear()
+
+
+def test_each_job_that_was_posted_before_the_end_begins_and_is_told_of_it():
+    """Without that, what waits for the job waits for ever: a call that is spawned while its context is closed."""
+    for _ in range(20):
+        thread = TaskletThread("under-test")
+        told = []
+
+        def job(told=told):
+            try:
+                roamlet.channel().receive()
+            finally:
+                told.append(roamlet.core.thread_ends())
+
+        for _ in range(3):
+            thread.post(job)
+        thread.stop()
+        thread.join()
+        assert told == [True] * 3
+
+
+def test_jobs_that_fail_at_the_end_keep_no_other_one_from_beginning(caplog):
+    thread = TaskletThread("under-test")
+    began = []
+    for job in (failing, lambda: began.append(1), exiting, lambda: began.append(2)):
+        thread.post(job)
+    thread.stop()
+    thread.join()
+    assert began == [1, 2]
+    assert not thread.thread.is_alive()
+    caplog.clear()
+
+
+def test_a_call_of_asyncio_is_answered_when_its_context_closes_before_it_is_sent():
+    context = remote.local()
+    modules = link_of(context)._threads.modules
+    busy, go_on = threading.Event(), threading.Event()
+
+    def keep_the_thread():
+        busy.set()
+        go_on.wait(30)
+
+    modules.post(keep_the_thread)
+    busy.wait(30)
+    closing = threading.Thread(target=context.close)
+
+    async def call():
+        called = asyncio.create_task(context.acall(pow, (2, 5)))
+        await asyncio.sleep(0)  # it is posted
+        closing.start()
+        while not modules._ending:
+            await asyncio.sleep(0.001)
+        go_on.set()
+        async with asyncio.timeout(30):
+            await called
+
+    with raises(remote.ContextClosed, match="was not called|is closed|was closed"):
+        asyncio.run(call())
+    closing.join()
 
 
 def test_contexts_open_after_a_background_job_has_failed(caplog):

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 
 from roamlet import io
-from roamlet.core import Waiter, mark_service_thread, os_threads, outside_atomic, tasklet, thread_ends
+from roamlet.core import Waiter, mark_service_thread, os_threads, outside_atomic, schedule, tasklet, thread_ends
 from roamlet.core.os_threads import RLock, allocate_lock
 
 JOIN = 5.0  # seconds
@@ -83,9 +83,10 @@ class TaskletThread:
             wake = self._wake = Waiter()  # set before the look at the jobs: a `post` after that look wakes this one
             while self._jobs:
                 tasklet(self._jobs.popleft())()
-            if self._ending:
-                return
             try:
+                if self._ending:
+                    schedule()  # each job begins: then the end of the thread is raised in it, and it tells what waits for it
+                    return
                 wake.wait()
             except BaseException:  # of a job, or of a tasklet that it has started: the thread serves all contexts
                 if thread_ends():
