@@ -8,16 +8,12 @@ import fcntl
 import logging
 import os
 import queue
-import shutil
 import socket
-import subprocess
-import tempfile
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 ROLES = ("client", "scheduler", "worker")
-MEMORY = "/dev/shm"
 RETIRED = "it was retired"  # by a client or by adapt(), which want no successor
 ADD_SEALS, SEALS = 1033, 15  # fcntl's, which Python knows by name from 3.12 on: no change and no other size
 PREFIX = "roamlet-dask-"
@@ -29,8 +25,6 @@ IN_MEMORY = {
 }
 
 _PATIENCE = 15.0  # seconds for a connection
-
-_REMOVER = 'read nothing; rm -rf -- "$1"; sleep 1; rm -rf -- "$1"'  # once more: a process that ends may still write
 
 
 def in_memory(name: str, text: str) -> int:
@@ -132,7 +126,9 @@ def start_worker(
         _join(name, line)
     folder = None
     if not options.get("local_directory"):
-        folder = options["local_directory"] = private_folder()
+        from roamlet.wire.files import private  # here, because only contexts of workers have this part
+
+        folder = options["local_directory"] = private.private_folder(PREFIX)
     if not options.get("nthreads"):
         options["nthreads"] = max(1, CPU_COUNT // share)
     if options.get("memory_limit") is None:
@@ -266,27 +262,3 @@ def stop(seconds: float) -> None:
     with contextlib.suppress(RuntimeError):  # the loop has just ended
         asyncio.run_coroutine_threadsafe(close(), server.loop)
         server.ended.wait(seconds)
-
-
-def private_folder() -> str:
-    """A folder in memory that is this account's alone, and is removed when this process ends, in whatever way.
-
-    Where no file system in memory takes it, it is in the usual place for temporary files.
-    """
-    try:
-        folder = tempfile.mkdtemp(prefix=PREFIX, dir=MEMORY)
-    except OSError:  # it is absent or full, or this account may not write there
-        folder = tempfile.mkdtemp(prefix=PREFIX)
-    try:
-        subprocess.Popen(
-            ["/bin/sh", "-c", _REMOVER, "sh", folder],
-            stdin=subprocess.PIPE,  # whose other end closes with this process
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-    except OSError:  # no shell: an orderly end is left
-        import atexit
-
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder

@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import signal
-import subprocess
 import sys
 import tarfile
 import time
@@ -23,6 +22,7 @@ from roamlet import remote
 from roamlet.core.os_threads import OSThread
 from roamlet.remote.calls.engine import calls_of
 from roamlet.wire.calls import gateways, main_thread
+from roamlet.wire.files import private
 from tests.remote.sshd import Sshd
 from tests.wire import interpreters
 
@@ -190,13 +190,13 @@ def test_a_specification_that_makes_no_sense_is_refused_before_anything_is_opene
 def test_an_archive_that_is_none_leaves_no_folder(group: roamlet.execnet.Group, bare: str, tmp_path: Path) -> None:
     context = group.host_of(execnet.XSpec(bare))
     calls_of(context).shipping.need("calls.gateways")
-    before = set(os.listdir(gateways.IN_MEMORY))
+    before = set(os.listdir(private.MEMORY))
     pieces = roamlet.channel[bytes](8)
     pieces.send(b"this is no archive")
     pieces.close()
     with pytest.raises(Exception, match="not a gzip file"):
         context.call(gateways.receive_tree, (pieces, "project"))
-    assert not [name for name in set(os.listdir(gateways.IN_MEMORY)) - before if name.startswith("roamlet-")]
+    assert not [name for name in set(os.listdir(private.MEMORY)) - before if name.startswith("roamlet-")]
 
 
 def test_an_archive_is_unpacked_by_all_pythons_that_execnet_has(group: roamlet.execnet.Group, tmp_path: Path) -> None:
@@ -238,27 +238,3 @@ def test_a_thread_that_meets_a_job_which_the_main_thread_takes_at_that_moment_go
     thread.start()
     thread.join()
     assert waits == ["waited"]
-
-
-def test_a_folder_that_cannot_be_removed_at_once_is_removed_later(tmp_path: Path) -> None:
-    """Processes that end may still write to it, and tests make folders that cannot be written to."""
-    commands = tmp_path / "commands"
-    commands.mkdir()
-    for name, text in {
-        "rm": f'echo rm >> {tmp_path}/said; [ "$(grep -c rm {tmp_path}/said)" -gt 3 ] && exec /bin/rm "$@"; exit 1',
-        "sleep": f"echo sleep $1 >> {tmp_path}/said",
-    }.items():
-        (commands / name).write_text(f"#!/bin/sh\n{text}\n")
-        (commands / name).chmod(0o755)
-    folder = tmp_path / "folder"
-    (folder / "inside").mkdir(parents=True)
-    (folder / "inside").chmod(0o500)
-    done = subprocess.run(
-        [gateways.SHELL, "-c", gateways._GUARD, "sh", str(folder)],
-        env={"PATH": f"{commands}:{os.environ['PATH']}"},
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
-    assert done.returncode == 0
-    assert not folder.exists()
-    assert (tmp_path / "said").read_text().split("\n") == ["rm", "rm", "sleep 1", "rm", "rm", ""]

@@ -15,7 +15,7 @@ from typing import Any, cast
 import pytest
 
 from roamlet.testing.xdist import Project, harmless
-from roamlet.wire.calls import gateways
+from roamlet.wire.files import private
 from tests.docs.blocks import ROOT
 from tests.remote.sshd import Sshd
 
@@ -108,7 +108,7 @@ def run(folder: Path, *words: str) -> "tuple[int, list[str]]":
 
 def _in_memory() -> set[str]:
     """The folders of projects; other tests may have some at the same time, which are named otherwise."""
-    place = Path(gateways.IN_MEMORY)
+    place = Path(private.MEMORY)
     return {path.name for path in place.glob("roamlet-*") if (path / "project").exists()}
 
 

@@ -31,7 +31,10 @@ _log = logging.getLogger("roamlet.dask")
 
 
 async def _send(context: Context, modules: tuple[str, ...]) -> None:
-    """Send modules ahead, in a thread that the end of the loop does not wait for: to find what pandas needs takes seconds."""
+    """Send modules ahead, and the part for a worker's folder, in a thread that the end of the loop does not wait for.
+
+    To find what pandas needs takes seconds.
+    """
     loop = asyncio.get_running_loop()
     sent: asyncio.Future[None] = loop.create_future()
 
@@ -40,6 +43,7 @@ async def _send(context: Context, modules: tuple[str, ...]) -> None:
             try:
                 for module in modules:
                     calls_of(context).shipping.send_module(module)
+                calls_of(context).shipping.need("files.private")
             except Exception as error:
                 loop.call_soon_threadsafe(settle, error)
             else:
@@ -210,8 +214,7 @@ class ContextWorker(InContext):
 
     async def _begin(self, context: Context) -> dict[str, Any]:
         options = {**self._options, "name": self.name, "preload": list(self._preload)}
-        if self._preload:
-            await _send(context, self._preload)
+        await _send(context, self._preload)
         args = (self.scheduler_address, options, self.place.share, self._pems("worker"), self._config())
         if self._exchange is None:
             return await context.acall(on_target.start_worker, args, timeout=START)

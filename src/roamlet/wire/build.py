@@ -46,6 +46,7 @@ PARTS = (
     "files.folders",
     "files.files",
     "files.trees",
+    "files.private",
     "channels",
     "life.heartbeat",
     "calls.chains",
@@ -87,7 +88,7 @@ STANDS_ON = {  # parts that need others, which go ahead of them
     "values.kept": (*_BELOW_VALUES, "values.values"),
     "link.router": ("link.sorting", "link.bundle_cache", "link.streams"),
     "files.files": ("files.folders",),
-    "calls.gateways": ("calls.main_thread",),
+    "calls.gateways": ("calls.main_thread", "files.private"),
 }
 ASKED = {  # those that a target may ask for, and what comes with them
     "values.large_messages": ("values.large_messages",),  # which it asks for behind values
@@ -96,6 +97,7 @@ ASKED = {  # those that a target may ask for, and what comes with them
 # Those whose functions are called: imported by the call, and not before.
 CALLED = (
     "files.trees",
+    "files.private",
     "modules.versions",
     "link.prompts",
     "calls.shell",

@@ -209,23 +209,6 @@ def test_a_worker_that_cannot_start_again_is_tried_later(
     assert "did not start: HostUnreachable: it is not there" in cluster.get_logs()["Cluster"]
 
 
-def test_where_memory_takes_no_folder_the_usual_place_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(on_target, "MEMORY", str(tmp_path / "absent"))
-    monkeypatch.setattr(on_target.tempfile, "tempdir", str(tmp_path))
-    code = "import os, sys; sys.path[:0] = {!r}; import roamlet_dask_worker as one; one.MEMORY = one.tempfile.tempdir = {!r};"
-    code += "print(one.private_folder()); sys.stdout.flush(); os.kill(os.getpid(), 9)"
-    done = subprocess.run(
-        [sys.executable, "-c", code.format([str(Path(on_target.__file__).parent)], str(tmp_path))],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    made = Path(done.stdout.strip())
-    assert made.parent == tmp_path
-    until(lambda: not made.exists())
-
-
 def test_hosts_that_do_not_reach_this_machine_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSH_CONNECTION", "192.0.2.7 1 192.0.2.8 22")  # what local contexts say that they came from
     monkeypatch.setattr("roamlet.dask.cluster.get_ip", lambda: "127.0.0.1")

@@ -5,18 +5,7 @@ import shutil
 import sys
 import threading
 
-SHELL = "/bin/sh"
-IN_MEMORY = "/dev/shm"
 PIECE = 1 << 20  # bytes; a channel takes 4 MB
-
-# Removes the folder when this process has ended, in whatever way: the kernel closes its end of the pipe.
-# Again, as processes may still write to it, and tests leave folders that cannot be written to.
-_GUARD = (
-    'trap "" HUP INT TERM; read end; for pause in 1 3 9; do rm -rf -- "$1" && exit; '
-    'find "$1" -type d -exec chmod u+rwx {} ";"; rm -rf -- "$1" && exit; sleep $pause; done; rm -rf -- "$1"'
-)
-
-_guards = []  # the write ends of their pipes, which stay open until this process ends
 
 
 # ---- the worker of a gateway
@@ -127,15 +116,14 @@ class _Link(object):
 def receive_tree(incoming, name):
     """Unpack a compressed tar archive, which comes in pieces, into the folder `name` of a private one in memory.
 
-    Returns the path of `name`. The private folder is removed when this process ends. On a system without /dev/shm it is among the
-    temporary files.
+    Returns the path of `name`. The private folder is removed when this process ends: see roamlet.wire.files.private.
     """
     import tarfile
-    import tempfile
 
-    place = tempfile.mkdtemp(prefix="roamlet-", dir=IN_MEMORY if os.path.isdir(IN_MEMORY) else None)
+    from roamlet.wire.files import private
+
+    place = private.private_folder("roamlet-")
     try:
-        _guard(place)
         folder = os.path.join(place, name)
         os.mkdir(folder, 0o700)
         with tarfile.open(fileobj=_Pieces(incoming), mode="r|gz") as archive:
@@ -163,23 +151,6 @@ class _Pieces(object):
             self._rest += piece
         data, self._rest = self._rest[:count], self._rest[count:]
         return data
-
-
-def _guard(place):
-    import subprocess
-
-    from roamlet.wire.link import link
-
-    source, target = os.pipe()
-    link._close_on_exec(target)
-    _guards.append(target)
-    try:
-        # Not waited for: it ends after this process.
-        alone = {"close_fds": True, "start_new_session": True}  # 2.7 has not both, nor execnet
-        with open(os.devnull, "r+b") as nothing:
-            subprocess.Popen([SHELL, "-c", _GUARD, "sh", place], stdin=source, stdout=nothing, stderr=nothing, **alone)
-    finally:
-        os.close(source)
 
 
 def enter(folder, place, paths):
