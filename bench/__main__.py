@@ -20,6 +20,7 @@ from .core import measure as core
 from .delivery import measure as delivery
 from .executor import measure as executor
 from .files import measure as files
+from .fleets import measure as fleets
 from .io import measure as io
 from .libraries import measure as libraries
 from .remote_import import measure as remote_import
@@ -37,6 +38,7 @@ PARTS = {
     "calls": calls,
     "stream": stream,
     "delivery": delivery,
+    "fleets": fleets,
     "start": start,
     "files": files,
     "call_async": call_async,
@@ -64,7 +66,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "parts",
         nargs="*",
-        metavar="core|import|calls|stream|delivery|start|files|call_async|executor|clusters|aio|threads|sleeping|io|libraries|wsgi|snapshot|seeing|gil|server|ansible",
+        metavar="core|import|calls|stream|delivery|fleets|start|files|call_async|executor|clusters|aio|threads|sleeping|io|libraries|wsgi|snapshot|seeing|gil|server|ansible",
         help="what to measure; without any, everything but ansible, which takes root and more than an hour",
     )
     parser.add_argument(

@@ -123,6 +123,18 @@ def delivery_cpu(run: dict[str, Any]) -> float:
     return float(taken["second"] / taken["first"])
 
 
+def fleet(what: str) -> Callable[[dict[str, Any]], Any]:
+    """A figure of the contexts behind hubs. Raises KeyError where there were fewer than 1,000."""
+
+    def value(run: dict[str, Any]) -> Any:
+        taken = run["fleets"]["measured"]["hubs"]
+        if taken["number"] < 1000:
+            raise KeyError(what)
+        return taken[what]
+
+    return value
+
+
 def executor_cost(run: dict[str, Any]) -> float:
     costs = run["executor"]["no_op_us"]
     return float(costs["roamlet"] / costs["calls"])
@@ -350,6 +362,10 @@ BARS = (
     ),
     Bar("delivery", "parent's CPU, second context / first", 0.15, RATIO, delivery_cpu),
     Bar("delivery", "the way to the second context", 2.0, "MB", lambda run: run["delivery"]["mb"]["second"]),
+    Bar("fleets", "1,000 contexts behind hubs, CPU of the parent for each", 1.3, "ms", fleet("cpu_ms")),
+    Bar("fleets", "memory of the parent for each", 22.0, "kB", fleet("kb")),
+    Bar("fleets", "descriptors of the parent for each", 0.1, "", fleet("descriptors")),
+    Bar("fleets", "a call of all", 0.5, "s", lambda run: min(fleet("call_s")(run))),
     Bar("executor", "a call that does nothing, CPU, executor / context.call", 1.15, RATIO, executor_cost),
     Bar(
         "executor",

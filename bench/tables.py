@@ -33,6 +33,8 @@ def tables(run: dict[str, Any]) -> list[Table]:
         made.append(stream_table(run["stream"]))
     if "delivery" in run:
         made.append(delivery_table(run["delivery"]))
+    if "fleets" in run:
+        made += fleet_tables(run["fleets"])
     if "start" in run:
         made.append(start_table(run["start"]))
     if "files" in run:
@@ -445,6 +447,37 @@ def delivery_table(taken: dict[str, Any]) -> Table:
         if which in taken["cpu_s"]:
             table.rows.append([title, number(taken["cpu_s"][which], 2), number(taken["mb"][which], 2)])
     return table
+
+
+def fleet_tables(taken: dict[str, Any]) -> list[Table]:
+    heads = [
+        "in the parent, for each context",
+        "ms of CPU to open and call it",
+        "kB",
+        "descriptors",
+        "ms of CPU to close it",
+    ]
+    measured = Table("Fleets: contexts on this machine", [*heads, "ms of CPU for a call", "s for a call of all"])
+    for one in taken["measured"].values():
+        way = f"{one['number']}, behind {one['hubs']} hubs" if one["hubs"] else f"{one['number']}, directly"
+        cpu = [
+            number(one["cpu_ms"], 2),
+            number(one["kb"], 0),
+            number(one["descriptors"], 2),
+            number(one["close_ms"], 2),
+        ]
+        measured.rows.append([way, *cpu, number(one["call_ms"], 3), number(min(one["call_s"]), 3)])
+    title = f"Fleets: computed from these costs, where a host takes {taken['line_s']} s to be ready"
+    heads = ["hosts", "s to open all", "s of the parent's CPU", "s of it for a call of all", "MB", "descriptors"]
+    computed = Table(title, heads)
+    for one in taken["simulated"]:
+        way = f"{one['hubs']:,} hubs" if one["hubs"] else "directly"
+        cells = [
+            number(one[key], 0 if key == "descriptors" else 1)
+            for key in ("open_s", "cpu_s", "call_s", "mb", "descriptors")
+        ]
+        computed.rows.append([f"{one['hosts']:,}, {way}, {one['at_once']} at a time", *cells])
+    return [measured, computed]
 
 
 def executor_table(taken: dict[str, Any]) -> Table:

@@ -1,0 +1,1 @@
+"""What many contexts cost their parent: opened directly, and behind hubs."""
