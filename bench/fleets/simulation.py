@@ -1,7 +1,7 @@
 """How long a fan-out over more hosts than this machine can start takes, and what it takes in the parent: from measured costs.
 
 Pure. The parent opens contexts on one CPU, `at_once` at a time; each then takes `line` seconds to be ready, during which the parent
-is free for others. A hub starts the contexts behind it on one CPU of its own. Left out: the network, which carries some 20 kB a
+is free for others. A hub starts its contexts on one CPU of its own. Left out: the network, which carries some 20 kB a
 host, and hosts that are slow or down.
 """
 

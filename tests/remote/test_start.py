@@ -13,7 +13,7 @@ import roamlet_sent
 
 from roamlet import remote
 from tests.remote.fakes import script
-from tests.remote.inside import link_of
+from tests.remote.inside import calls_of, link_of
 
 # Stands between parent and child and notes who sent when. What follows from the same side without an answer is one turn.
 RELAY = """\
@@ -209,3 +209,14 @@ def test_only_python_itself_gets_a_socket_in_place_of_a_pipe(own_target):
     context = own_target.open()
     assert stat.S_ISSOCK(os.fstat(link_of(context).process.up).st_mode) == (own_target.way == "local")
     assert context.call(roamlet_sent.zeros, (2_000_000,)) == bytes(2_000_000)
+
+
+def test_contexts_that_got_the_same_share_the_record_of_it():
+    """It takes 8 kB, and what they said of themselves 4 kB: a parent may have thousands of them."""
+    with remote.open_all([remote.local] * 2) as opened:
+        for context in opened.contexts:
+            context.call(roamlet_sent.add, (1, 2))
+        first, second = (calls_of(context) for context in opened.contexts)
+        assert "roamlet_sent" in first.shipping._sent
+        assert first.shipping._sent is second.shipping._sent
+        assert not first.link.hello

@@ -179,7 +179,7 @@ class Tunnel:
         self._judge_at = 0
         self._left = 0  # bytes of a body that has been begun
         self._header = (0, 0, 0, 0, 0)
-        self._credit: deque[Waiter[None]] = deque()
+        self._credit: list[Waiter[None]] = []
         trunk.tunnels[number] = self
         hop.tunnels[number] = self
 
@@ -390,7 +390,7 @@ class Tunnel:
 
     def _wake_writer(self) -> None:
         for _ in range(len(self._credit)):
-            self._credit.popleft().succeed()
+            self._credit.pop(0).succeed()
 
     def _wake(self) -> None:
         reader, self._reader = self._reader, None

@@ -247,7 +247,8 @@ def _log_level() -> int:
 def _facts(transport: Transport, link: Link) -> Facts:
     if link.hello is not None:
         try:
-            return facts_of(link.hello)
+            said, link.hello = link.hello, b""  # 4 kB, which a context would keep
+            return facts_of(said)
         except ValueError as error:
             problem = str(error)
         raise ConnectError(

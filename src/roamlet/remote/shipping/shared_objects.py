@@ -4,7 +4,6 @@ Which files these are is decided in modules/; roamlet.wire.modules.extensions re
 """
 
 import logging
-from collections import deque
 from collections.abc import Iterable
 
 from roamlet.core import schedule
@@ -31,7 +30,7 @@ class SharedObjectSender:
         self._asked: set[int] = set()
         self._untold: list[SharedFile] = []
         self._begun: set[int] = set()
-        self._waiting: deque[SharedFile] = deque()
+        self._waiting: list[SharedFile] = []  # few: most contexts get none
         self._runs = False
         self._lock = allocate_lock()
 
@@ -80,7 +79,7 @@ class SharedObjectSender:
                 for file in new:
                     if file in self._waiting:
                         self._waiting.remove(file)
-                self._waiting.extendleft(reversed(new))
+                self._waiting[:0] = new
             else:
                 self._waiting.extend(file for file in dict.fromkeys(new) if file not in self._waiting)
             start = bool(self._waiting) and not self._runs
@@ -100,7 +99,7 @@ class SharedObjectSender:
             if not self._waiting:
                 self._runs = False
                 return None
-            file = self._waiting.popleft()
+            file = self._waiting.pop(0)
             self._begun.add(file.number)
             return file
 

@@ -17,6 +17,7 @@ from roamlet.remote.errors import RemoteError
 from roamlet.remote.link.frames import ROOT
 from roamlet.remote.link.inflight import Answer, Member
 from roamlet.remote.link.link import Link
+from roamlet.remote.modules.bounded import Bounded
 from roamlet.remote.shipping.shared_objects import SharedObjectSender
 from roamlet.sync import Event, Lock
 from roamlet.wire import build, codec, protocol
@@ -29,6 +30,9 @@ EXTENSIONS = "modules.extensions"  # the part that loads extension modules on th
 MOST_QUESTIONS = 1024
 PART_PREFIX = "roamlet.wire."
 PREPARED = 4096  # functions whose modules were sent; forgetting one costs a look at the plan
+
+# What was sent on a link is the same on many others: each takes 8 kB.
+_sent: "Bounded[tuple[frozenset[str], tuple[str, ...]], frozenset[str]]" = Bounded(1 << 16, len)
 
 # What parts of the payload are for, in messages.
 PURPOSES = {
@@ -90,7 +94,7 @@ class Shipping:
         self._platform = platform
         self._thread = thread
         self._shared_objects = SharedObjectSender(link, thread, self.policy.form[1])
-        self._sent: set[str] = set()
+        self._sent: frozenset[str] = frozenset()
         self._asked: set[str] = set()  # what was not foreseen
         self._unanswered: set[int] = set()
         self._prepared: set[modules.FunctionName] = set()
@@ -341,7 +345,8 @@ class Shipping:
     def _count(self, bundle: modules.Bundle | None) -> None:
         """Take a bundle as sent: it was queued. Only in order."""
         if bundle is not None:
-            self._sent.update(bundle.names)
+            names = bundle.names
+            self._sent = _sent.of((self._sent, names), lambda: self._sent.union(names))
             if bundle.extensions:
                 self._parts.add(EXTENSIONS)
             self._shared_objects.push(bundle.certain)
