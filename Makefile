@@ -99,6 +99,7 @@ docs: .venv/.dev
 pages: .venv/.core
 	@$(BIN)/python -m tools.architecture_map --write
 	@$(BIN)/python -m tools.signatures --write
+	@$(BIN)/python -m tools.figures --write
 	@$(BIN)/python -m tools.front_picture --write
 
 bench: .venv/.core .venv/.bench
