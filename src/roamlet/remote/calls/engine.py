@@ -83,8 +83,9 @@ class Calls:
         self.facts = facts
         self.via = via
         self.threads: Threads | None = None
-        self._moves_to: weakref.WeakSet[Calls | Home] = weakref.WeakSet()
-        self._behind: weakref.WeakSet[Calls] = weakref.WeakSet()  # those that go through this one
+        # Each takes 1 kB, and few contexts have what would be in them.
+        self._moves_to: weakref.WeakSet[Calls | Home] | None = None
+        self._behind: weakref.WeakSet[Calls] | None = None  # those that go through this one
         self._pid = os.getpid()
         self._heartbeat: Heartbeat | None = None
 
@@ -92,10 +93,16 @@ class Calls:
         """The context is open: close() ends it and releases `threads`; so does the end of `via`, or of this process."""
         self.threads = threads
         if self.via is not None:
-            self.via._behind.add(self)
+            self.via._add_behind(self)
         _open.add(self)
         if observing.observer is not None:
             observing.observer.opened(self)
+
+    def _add_behind(self, calls: "Calls") -> None:
+        with self.link.sender.lock:  # several may be opened at once
+            if self._behind is None:
+                self._behind = weakref.WeakSet()
+        self._behind.add(calls)
 
     @property
     def name(self) -> str:
@@ -333,7 +340,7 @@ class Calls:
 
     def may_move_to(self, place: "Calls | Home") -> bool:
         """Whether tasklets may move on from here to this place."""
-        return place in self._moves_to
+        return self._moves_to is not None and place in self._moves_to
 
     def wakers(self) -> TaskletThread:
         """The thread in which spawned calls end. Raises ContextClosed, and what a call would raise that comes too late."""
@@ -422,7 +429,7 @@ class Calls:
         """Close the contexts behind this one, the furthest ones first, those at the same distance at once."""
         levels = [[self]]
         while levels[-1]:
-            levels.append([behind for calls in levels[-1] for behind in calls._behind])
+            levels.append([behind for calls in levels[-1] for behind in calls._behind or ()])
         for level in reversed(levels[1:]):
             for calls in level:
                 calls.link.begin_close()

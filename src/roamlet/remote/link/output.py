@@ -33,6 +33,10 @@ LOG_TYPES = (str, int, str, float, str, int, str)  # and the traceback: str or N
 
 _log = logging.getLogger("roamlet.remote")
 
+_NOTHING: "deque[tuple[int, Callable[[], None]]]" = (
+    deque()
+)  # the lines of a context that printed none: a deque takes 0.7 kB
+
 
 class Output:
     """The output of one context.
@@ -44,13 +48,13 @@ class Output:
 
     def __init__(self, context: str, function: OutputFunction | None, thread: TaskletThread) -> None:
         self.context = context
-        self.last_errors: deque[str] = deque(maxlen=SHOWN_AT_THE_END)
+        self.last_errors: list[str] = []
         self.function = function
         self._function = function or _print
         self._in_pieces = getattr(function, "pieces", False) is True
         self._thread = thread
         self._lock = allocate_lock()
-        self._items: deque[tuple[int, Callable[[], None]]] = deque()
+        self._items = _NOTHING
         self._kept = 0
         self._delivering = False
         self._room: Waiter[None] | None = None
@@ -165,11 +169,14 @@ class Output:
     def _line(self, stream: str, line: str) -> None:
         if stream == "stderr":
             self.last_errors.append(line)
+            del self.last_errors[:-SHOWN_AT_THE_END]
         self._put(len(line), lambda: self._function(self.context, stream, line))
 
     def _put(self, size: int, deliver: Callable[[], None]) -> None:
         with self._lock:
             size += OVERHEAD
+            if self._items is _NOTHING:
+                self._items = deque()
             self._items.append((size, deliver))
             self._kept += size
             if self._delivering:

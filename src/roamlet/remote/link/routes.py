@@ -37,6 +37,8 @@ EVENTS = (protocol.SAID, protocol.GONE, protocol.CREDIT)
 
 Sink = Callable[[bytes], None]
 
+_NOTHING: "deque[bytes]" = deque()  # the inbox where nothing waits: one of its own takes 0.7 kB
+
 
 class Hop(Protocol):
     """What a tunnel needs of the link to an intermediary, the context that has started its own."""
@@ -168,7 +170,7 @@ class Tunnel:
         self._started = False  # something has been heard of it
         self._over = False
         self._rejected: str | None = None
-        self._inbox: deque[bytes] = deque()
+        self._inbox = _NOTHING
         self._kept = 0
         self._held = False
         self._reader: Waiter[None] | None = None
@@ -291,6 +293,8 @@ class Tunnel:
         """Take bytes of the context's frames. Never blocks. After `reject` nothing is kept."""
         if self._over or self._rejected is not None:
             return
+        if self._inbox is _NOTHING:
+            self._inbox = deque()
         self._inbox.append(data)
         self._kept += len(data)
         if self._kept > MOST_KEPT:
@@ -307,6 +311,8 @@ class Tunnel:
             return b"" if self._over else None
         data = self._inbox.popleft()
         self._kept -= len(data)
+        if not self._inbox:
+            self._inbox = _NOTHING
         if self._held and self._kept < KEPT // 2:
             self._held = False
             self._tell(router.READ_ON)
@@ -427,7 +433,7 @@ class Tunnel:
 
     def close(self) -> None:
         self.hop.tunnels.pop(self.number, None)
-        self._inbox.clear()
+        self._inbox = _NOTHING
         if self.hop.ended.is_set():
             self.hop.trunk = None
 
