@@ -27,6 +27,16 @@ A machine is called as its office is (the server), or OFFICE-client, OFFICE-gate
 Exit code: 0 all is well, 1 something failed, 64 wrong command line; `shell` ends as its command does."""
 
 
+def examine() -> list[tuple[str, str, str, str]]:
+    """For `roamlet doctor`: whether this user can have labs on this machine."""
+    from roamlet_lab.spaces import why_not  # here, as in the commands
+
+    reason = why_not()
+    return (
+        [("labs", "note", reason, "")] if reason else [("labs", "ok", "this user can make offices on this machine", "")]
+    )
+
+
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declare `roamlet lab` and its commands."""
     parser = commands.add_parser(

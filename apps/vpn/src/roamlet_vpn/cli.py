@@ -36,6 +36,19 @@ Exit code: 0 all is well; 1 something failed or was refused; 2 plan: something w
 Parsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
+def examine() -> list[tuple[str, str, str, str]]:
+    """For `roamlet doctor`: whether this machine could be a server of an office. The machine that types needs ssh alone."""
+    from roamlet_vpn.host import gather, system  # here, as commands import what they need
+
+    lacks = [] if system.found("wg") else ["wg is missing"]
+    if gather.wireguard({}, ()) is None:
+        lacks.append("the kernel has no WireGuard, and there is no wireguard-go")
+    if not lacks:
+        return [("WireGuard", "ok", "this machine could be the server of an office", "")]
+    said = f"this machine joins others, and could not be the server of an office itself: {', and '.join(lacks)}"
+    return [("WireGuard", "ok", said, "")]
+
+
 def add_parser(commands: Parsers) -> None:
     """Declare `roamlet vpn` and its commands."""
     parser = commands.add_parser(

@@ -48,7 +48,7 @@ def gather(interface):
         "is_root": os.geteuid() == 0,
         "systemd": booted,
         "tools": {tool: parts.ask(tool, lambda tool=tool: _version(tool), None) for tool in TOOLS},
-        "wireguard": parts.ask("wireguard", lambda: _wireguard(found, running), None),
+        "wireguard": parts.ask("wireguard", lambda: wireguard(found, running), None),
         "devices": found,
         "routes": parts.ask("routes", _routes, []),
         "forwarding": parts.ask("forwarding", _forwarding, None)
@@ -101,7 +101,7 @@ def _version(tool):
     return match.group() if match else ""
 
 
-def _wireguard(devices, running):
+def wireguard(devices, running):
     """What makes an interface: the kernel, if it has WireGuard or can load it, else wireguard-go."""
     kinds = [device["kind"] for name, device in devices.items() if name in running]
     if "wireguard" in kinds or os.path.isdir("/sys/module/wireguard"):
