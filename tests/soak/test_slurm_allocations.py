@@ -231,10 +231,30 @@ def test_no_context_is_left_where_one_does_not_come_about(login):
 
 
 def test_the_program_of_the_howto_prints_what_the_page_says(login, tmp_path):
-    (script,) = scripts(ROOT / "docs/howto/slurm.md")
+    script, _ = scripts(ROOT / "docs/howto/slurm.md")
     program = tmp_path / "program.py"
     program.write_text(script.text)
     words = [sys.executable, "-W", "error", str(program)]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=100, stdin=subprocess.DEVNULL)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith(script.prints)  # a busy Slurm may let it wait, which it says first
+
+
+SUBMITS = """
+import sys
+sys.path[:0] = {path!r}
+import roamlet_batch_sent
+from roamlet import remote
+print(remote.sbatch(roamlet_batch_sent.work, (7,), array="0-2", output={output!r}, python={python!r}, sbatch_args=["--chdir=/tmp"]))
+"""
+
+
+def test_the_jobs_of_an_array_run_without_the_process_that_submitted_them(login, tmp_path):
+    program = SUBMITS.format(path=sys.path, output=str(tmp_path / "out-%a"), python=PYTHON)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip().isdigit()
+    wait_until_empty(login)
+    for number in range(3):
+        said = (tmp_path / f"out-{number}").read_text()
+        assert f"worked on 7 in task {number} with roamlet_kinds" in said

@@ -8,6 +8,7 @@ Nothing is installed on the target and nothing is written to its disk: a Python 
 
 from roamlet.remote.allocations import Allocation, allocation
 from roamlet.remote.base.facts import Facts
+from roamlet.remote.batch import sbatch
 from roamlet.remote.calls.chains import Chain
 from roamlet.remote.calls.spawn import RemoteCall, Stream
 from roamlet.remote.context import Context, Stats
@@ -149,6 +150,7 @@ __all__ = [
     "pod",
     "podman",
     "register",
+    "sbatch",
     "setns",
     "slurm",
     "ssh",

@@ -34,6 +34,10 @@ if name == "srun":
     os.execvp(behind[0], behind)
 if name == "scontrol":
     say("JobId=42 NumNodes=2 NumCPUs=8 NumTasks=3 CPUs/Task=1\\n")
+if name == "sbatch":
+    with open(folder + "/script", "wb") as script:
+        script.write(sys.stdin.buffer.read())
+    say("42;cluster\\n" if "--clusters=all" in words else "42\\n")
 if name == "squeue":
     say("42|RUNNING|None|42\\n")
 """
@@ -58,6 +62,11 @@ class Slurm:
         path = self.folder / "calls"
         calls = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
         return [words[1:] for words in calls if words[0] == name]
+
+    @property
+    def script(self) -> Path:
+        """What was last submitted to sbatch."""
+        return self.folder / "script"
 
     @property
     def given_back(self) -> bool:
