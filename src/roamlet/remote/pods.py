@@ -18,7 +18,7 @@ from typing import Any, Unpack
 import roamlet
 from roamlet.remote.calls.engine import Calls, calls_of
 from roamlet.remote.context import Context
-from roamlet.remote.errors import BadHostName, ConnectError, RemoteError
+from roamlet.remote.errors import BadHostName, ConnectError, RemoteError, TargetNotRunning
 from roamlet.remote.open import Options
 from roamlet.remote.opening.commands import Said, ask
 from roamlet.remote.opening.connect import connect
@@ -33,6 +33,7 @@ TIMEOUT = 300.0  # seconds: a node may have to get the image first
 DEADLINE = 86_400  # seconds that a pod lives at most
 ANSWER = 30.0  # seconds for an answer of the cluster
 LOOKS = (0.2, 0.3, 0.5, 1.0)  # seconds between looks at the pod; the last for all that follow
+LAG = 5.0  # seconds until the cluster says that a pod has ended
 SPARE = 60.0  # seconds beyond the time limit, after which a pod without a context ends by itself
 
 _log = logging.getLogger("roamlet.remote")
@@ -122,19 +123,38 @@ def pod(
             del refused  # its traceback holds this frame
     try:
         cluster.wait(name, deadline, limit, progress)
+        calls, problem = _entered(transport, cluster, max(1.0, deadline - time.monotonic()), options)
+        try:
+            if problem is not None:
+                raise problem
+        finally:
+            del problem  # its traceback holds this frame
+    except BaseException:
+        cluster.delete(name)
+        raise
+    assert calls is not None
+    return _PodContext(calls, via, cluster, name)
+
+
+def _entered(
+    transport: Pod, cluster: "_Cluster", timeout: float, options: Options
+) -> tuple[Calls | None, ConnectError | None]:
+    """The calls of a context in the pod; or why it did not come about, where its first process ran, and has ended since."""
+    try:
         calls = connect(
             transport,
             name=options.get("name"),
-            timeout=max(1.0, deadline - time.monotonic()),
+            timeout=timeout,
             output=options.get("output"),
             policy=options.get("modules"),
             tasklets=options.get("tasklets", False),
             via=cluster.place,
         )
-    except BaseException:
-        cluster.delete(name)
-        raise
-    return _PodContext(calls, via, cluster, name)
+    except TargetNotRunning as error:
+        problem = error.with_traceback(None)
+    else:
+        return calls, None
+    return None, cluster.why_ended(transport.target) or problem
 
 
 def _checked(
@@ -240,6 +260,17 @@ class _Cluster:
             if time.monotonic() + pause > deadline:
                 raise too_late(name, text, limit)
             roamlet.sleep(pause)
+
+    def why_ended(self, name: str) -> ConnectError | None:
+        """The error of a pod that runs no longer; None where the cluster does not say so within some seconds."""
+        end = time.monotonic() + LAG
+        while time.monotonic() < end:
+            said = self._kubectl("get", "pod", name, "--output=json")
+            error = state_of(_object(said), name).error if said.exit_code == 0 else None
+            if error is not None or said.exit_code:
+                return error
+            roamlet.sleep(LOOKS[-1])
+        return None
 
     def delete(self, name: str) -> None:
         """Have the pod deleted. Blocks until the cluster knows; raises nothing: what it does not hear is logged."""

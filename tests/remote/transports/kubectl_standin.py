@@ -14,7 +14,7 @@ from typing import Any
 
 PROGRAM = """\
 #!{python} -IS
-import json, os, subprocess, sys, time
+import fcntl, json, os, subprocess, sys, time
 folder = os.path.dirname(sys.argv[0]) + "/cluster"
 words = sys.argv[1:]
 with open(folder + "/calls", "a") as calls:
@@ -31,11 +31,15 @@ def fail(text, code=1):
 if os.path.exists(folder + "/" + verb + ".fails"):
     fail(open(folder + "/" + verb + ".fails").read())
 
-def write(pod):
+def write(pod, new=False):
     path = folder + "/" + pod["metadata"]["name"] + ".json"
-    with open(path + ".new", "w") as file:
-        json.dump(pod, file)
-    os.rename(path + ".new", path)
+    with open(folder + "/lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not new and not os.path.exists(path):
+            sys.exit()  # it was deleted, and what runs it ends
+        with open(path + ".new", "w") as file:
+            json.dump(pod, file)
+        os.rename(path + ".new", path)
 
 def read(name):
     try:
@@ -75,7 +79,11 @@ def node(pod):
     words = ["unshare", "--pid", "--fork", "--kill-child", "--mount", "--mount-proc", "--"] + container["command"]
     process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     pod["first"] = process.pid
-    status(pod, "Running", running={{}})
+    try:
+        status(pod, "Running", running={{}})
+    except SystemExit:
+        process.kill()
+        raise
     end = time.monotonic() + pod["spec"]["activeDeadlineSeconds"]
     while process.poll() is None:
         if time.monotonic() > end or not os.path.exists(folder + "/" + pod["metadata"]["name"] + ".json"):
@@ -90,7 +98,7 @@ if verb == "create":
     assert words == ["--filename=-"], words
     pod = json.load(sys.stdin)
     pod["status"] = {{"phase": "Pending"}}
-    write(pod)
+    write(pod, new=True)
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:
@@ -107,6 +115,8 @@ elif verb == "get":
     print(json.dumps(read(words[1])))
 elif verb == "delete":
     assert words[0] == "pod" and words[2:4] == ["--ignore-not-found", "--wait=false"], words
+    lock = open(folder + "/lock", "w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
     try:
         os.unlink(folder + "/" + words[1] + ".json")
         print('pod "%s" deleted' % words[1])
@@ -117,8 +127,19 @@ elif verb == "exec":
     pod = read(words[2])
     if pod["status"]["phase"] != "Running":
         fail('error: cannot exec into a container in a completed pod; current phase is %s\\n' % pod["status"]["phase"])
-    first = open("/proc/%d/task/%d/children" % (pod["first"], pod["first"])).read().split()[0]
-    done = subprocess.call(["nsenter", "--target", first, "--pid", "--mount", "--"] + words[4:])
+    if pod["spec"]["containers"][0]["image"].startswith("late:"):  # it has ended, and the cluster has not heard of it
+        node(dict(pod, spec=dict(pod["spec"], containers=[dict(pod["spec"]["containers"][0], image="empty:1")])))
+        fail('error: Internal error occurred: unable to upgrade connection: container not found ("roamlet")\\n')
+    first = []
+    while not first:
+        try:
+            first = open("/proc/%d/task/%d/children" % (pod["first"], pod["first"])).read().split()
+        except OSError:
+            fail('error: Internal error occurred: unable to upgrade connection: container not found ("roamlet")\\n')
+        time.sleep(0.02)
+    done = subprocess.call(["nsenter", "--target", first[0], "--pid", "--mount", "--"] + words[4:])
+    if done and read(words[2])["status"]["phase"] != "Running":
+        fail('error: Internal error occurred: unable to upgrade connection: container not found ("roamlet")\\n')
     if done:
         fail("command terminated with exit code %d\\n" % (done if done > 0 else 128 - done), done if done > 0 else 128 - done)
 else:

@@ -148,6 +148,7 @@ def test_the_cluster_ends_it_after_its_time(cluster):
         ("huge:1", {"timeout": 2}, remote.NotScheduled, "no room for the pod.*within 2 seconds.*3 Insufficient memory"),
         ("missing:1", {}, remote.ImagePullFailed, "ImagePullBackOff: Back-off pulling image.*imagePullSecrets"),
         ("empty:1", {}, remote.NoPython, "no Python that was found.*python:3.11-slim"),
+        ("late:1", {}, remote.NoPython, "no Python that was found"),
         ("unset:1", {}, remote.TargetNotRunning, 'CreateContainerConfigError: secret "token" not found'),
         ("slow:1", {"timeout": 2}, remote.ConnectTimeout, "not ready within 2 seconds.*last seen on node-1: ContainerCreating"),
         (IMAGE, {"python": "/no/such/python"}, remote.NoPython, "exit code 127"),
