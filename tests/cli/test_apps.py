@@ -120,3 +120,11 @@ def add_parser(commands):
     )
     assert main(["knit"]) == 64
     assert capsys.readouterr().err == "roamlet knit: no wool\n"
+
+
+def test_a_command_of_a_package_that_is_not_installed_names_the_package(monkeypatch, capsys):
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [])
+    assert main(["vpn", "plan"]) == 64
+    assert "roamlet vpn comes with the package roamlet-vpn, which is not installed" in capsys.readouterr().err
+    assert main(["nonsense"]) == 64
+    assert "comes with" not in capsys.readouterr().err

@@ -11,8 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from roamlet import cli
-from roamlet.cli.commands import doctor
-from roamlet.cli.examining import hosts, machine, packages
+from roamlet.cli.examining import doctor, hosts, machine, packages
 from roamlet.cli.examining.finding import Finding
 from roamlet.remote.modules.native.platforms import here
 

@@ -233,6 +233,12 @@ def test_what_is_kept_of_one_host_is_bounded_whatever_its_lines_are(line, monkey
         (["nowhere.py"], "nowhere.py: the script cannot be read: No such file or directory"),
         (["."], "'.' is not of the form MODULE:FUNCTION"),
         (["-c", " "], "-c: there is no command"),
+        (
+            ["-c", "df", "/tmp"],
+            "'df' uses no $1 or $@ for '/tmp': quote all of it, -c 'df /tmp'. Several hosts are one word",
+        ),
+        (["-c", "systemctl", "restart", "a b"], "-c 'systemctl restart a b'"),
+        (["uptime"], "a script ends in .py, and -c 'uptime' is a shell command"),
         ([], "what is to be run is required: MODULE:FUNCTION, SCRIPT.py or -c COMMAND"),
         (
             ["--ssh-config", "/dev/null", "-c", "true"],

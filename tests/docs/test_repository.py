@@ -44,3 +44,10 @@ def test_the_files_that_contributing_names_exist():
 def test_the_files_that_a_page_of_the_design_names_exist(page):
     if page.name != "files.md":  # which is made from them
         assert missing(page, r"`((?:[\w-]+/)+[\w-]+\.(?:py|pyi|c|h))`") == []
+
+
+def test_no_block_of_code_is_fenced_inside_a_list():
+    """Python-Markdown, which makes the pages, knows fences at the beginning of a line alone."""
+    for page in (ROOT / "docs").rglob("*.md"):
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+            assert not re.match(r" +```", line), f"{page.relative_to(ROOT)}:{number}"

@@ -24,7 +24,8 @@ __all__ = ["UsageError", "escaped", "escaped_for", "main", "print_escaped"]
 COMMANDS = {
     **{name: f"commands.{name}" for name in ("demo", "run", "shell", "put", "get", "hosts", "resume", "show")},
     **dict.fromkeys(("ps", "pstree", "stacks"), "commands.ps"),
-    **{name: f"commands.{name}" for name in ("top", "trace", "doctor")},
+    **{name: f"commands.{name}" for name in ("top", "trace")},
+    "doctor": "examining.doctor",
     **{name: f"describing.{name}" for name in ("completion", "man")},
 }
 

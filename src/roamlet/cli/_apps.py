@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 GROUP = "roamlet.commands"
 
+# roamlet's own packages beside it.
+PACKAGES = {name: f"roamlet-{name}" for name in ("ansible", "bench", "clock", "lab", "leaks", "vpn")}
+
 
 class Command(Protocol):
     """A module of one command."""
@@ -51,6 +54,10 @@ def commands_of_apps(words: Sequence[str], own: Iterable[str]) -> list[Command]:
         if isinstance(command, _Broken):
             raise UsageError(f"roamlet {named} {command.reason}")
         return [command]
+    if named in PACKAGES:
+        raise UsageError(
+            f"roamlet {named} comes with the package {PACKAGES[named]}, which is not installed beside roamlet: install it"
+        )
     return [_loaded(entry) for entry in found.values()]
 
 

@@ -2,6 +2,8 @@
 
 import argparse
 import os
+import re
+import shlex
 import shutil
 import signal
 import sys
@@ -43,6 +45,9 @@ Of the last two, what is printed comes line by line with the host in front.
 Exit code: 0 all succeeded, 1 it failed on at least one host, or ended there with another status than 0, 64 wrong command line
 (nothing was touched), 3 it failed nowhere, but some hosts could not be reached, 130 interrupted."""
 
+
+# What a shell command does with the words after it: $1, ${2}, $@, $*, $# or shift.
+USES_ARGUMENTS = re.compile(r"\$\{?[1-9@*#]|\bshift\b")
 
 Connect = Callable[[Host], AbstractContextManager["Context"]]
 Start = Callable[["Context"], int]
@@ -152,6 +157,12 @@ def _started(options: argparse.Namespace) -> Start | None:
         if not options.shell_command.strip() or "\0" in options.shell_command:
             raise UsageError("-c: there is no command; give one as a single word, for example -c 'uname -r'")
         words = [options.what, *options.args] if options.what is not None else []
+        if words and not USES_ARGUMENTS.search(options.shell_command):
+            whole = shlex.quote(" ".join([options.shell_command, *words]))
+            raise UsageError(
+                f"-c takes the command as a single word, and {options.shell_command!r} uses no $1 or $@ for {words[0]!r}: quote "
+                f"all of it, -c {whole}. Several hosts are one word, too: -H alpha,beta"
+            )
         # Inside: loading the core and the remote layer takes longer than all of `roamlet --help`.
         from roamlet.remote.programs import run_command
 

@@ -21,7 +21,9 @@ def function_named(name: str) -> Callable[..., Any]:
     """
     module_name, colon, path = name.partition(":")
     if not colon or not all(part.isidentifier() for part in [*module_name.split("."), *path.split(".")]):
-        raise UsageError(f"{name!r} is not of the form MODULE:FUNCTION, {EXAMPLE}")
+        raise UsageError(
+            f"{name!r} is not of the form MODULE:FUNCTION, {EXAMPLE}; a script ends in .py, and -c {name!r} is a shell command"
+        )
     found: Any = _imported(module_name, name)
     for part in path.split("."):
         try:

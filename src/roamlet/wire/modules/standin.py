@@ -42,7 +42,7 @@ class Name(_Names):
         if self.__name__ == _REGISTER and len(args) == 1:
             return args[0]
         raise NoCore(
-            "%s() was called in a context, where there is no core of roamlet: remote.ssh(host, tasklets=True) opens one that "
+            "%s() was called in a context, where there is no core of roamlet: one that is opened with tasklets=True "
             "has tasklets and channels; contexts are opened by the parent alone" % self.__name__
         )
 
