@@ -10,7 +10,7 @@ ARGS ?=
 C_SOURCES := $(shell find src/roamlet/*/c -name '*.[ch]' 2>/dev/null)
 PREPARE := tools/prepare.sh
 
-.PHONY: help demo test check check-native docs pages bench bench-threads test-all test-exhaustive try-pythons test-lab test-ansible lab-demo ansible-demo judges judges-ansible judges-dask judges-executor soak cleanroom nightly try-aarch64 wheels clean
+.PHONY: help demo test check check-native docs pages bench bench-threads test-all test-exhaustive try-pythons test-lab test-ansible lab-demo ansible-demo judges judges-ansible judges-dask judges-executor soak cleanroom nightly try-aarch64 wheels newcomer clean
 
 help:
 	@echo 'make demo       local contexts and tasklets: the whole story in half a minute'
@@ -35,6 +35,7 @@ help:
 	@echo 'make cleanroom  clone into fresh Debian systems and make demo and test there (root, takes an hour)'
 	@echo 'make nightly    what .ci/run leaves out: test-all whole, try-pythons, long readings of memory, the other clean rooms (root, hours)'
 	@echo 'make wheels     sdists and wheels in dist/, built twice and compared, installed without a compiler and tried'
+	@echo 'make newcomer   the first hour of a newcomer in fresh Debian systems, from the wheels in dist/, each step timed (root)'
 	@echo 'make try-aarch64  the core tests on an emulated aarch64 (takes a quarter of an hour)'
 
 # Stamps: each is newer than what it was made from. The packages first, then the C core alone when only it has changed.
@@ -116,6 +117,9 @@ test-exhaustive: .venv/.core
 
 try-pythons:
 	@tools/try_debian_python.sh $(ARGS)
+
+newcomer:
+	@tools/newcomer.sh $(ARGS)
 
 wheels: .venv/.packages
 	@$(BIN)/python -m tools.wheels $(ARGS)

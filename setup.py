@@ -12,11 +12,14 @@ Environment, for our own checks only:
 """
 
 import os
-import platform
+import runpy
 import sys
+import sysconfig
 from glob import glob
+from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.build_py import build_py
 
 C_DIR = "src/roamlet/core/c"
 
@@ -32,11 +35,12 @@ if "t" in getattr(sys, "abiflags", ""):
         "same version. What would have to change is in docs/design/free-threading.md"
     )
 
+# Of what is built, which is not this machine's where _PYTHON_HOST_PLATFORM names another one, as for cross-compiled wheels.
+MACHINE = sysconfig.get_platform().rpartition("-")[2]
+
 # Where roamlet's own switching is known to work. Elsewhere it refuses to compile and greenlet serves.
 NATIVE_IS_KNOWN = (
-    sys.platform == "linux"
-    and platform.machine() in ("x86_64", "aarch64")
-    and (3, 11) <= sys.version_info[:2] <= (3, 15)
+    sys.platform == "linux" and MACHINE in ("x86_64", "aarch64") and (3, 11) <= sys.version_info[:2] <= (3, 15)
 )
 
 FORCED = [
@@ -76,17 +80,28 @@ def extension(
 
 def backend(name: str, macro: str, *, optional: bool) -> Extension:
     flags = []
-    if name == "_native" and platform.machine() == "x86_64":
+    if name == "_native" and MACHINE == "x86_64":
         flags += ["-mno-red-zone"]  # what lies below the stack pointer is not saved with a slice: switch/x86_64.h
     return extension(f"roamlet.core.{name}", C_DIR, *flags, macros=((macro, "1"),), optional=optional)
 
 
+class BuildWithStubs(build_py):
+    """Writes stubs of the modules that can have no annotations into what is built, and none into the sources."""
+
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:
+            stubs = runpy.run_path(str(Path(__file__).parent / "tools/untyped_stubs.py"))
+            stubs["write"](Path(self.build_lib) / "roamlet")
+
+
 setup(
+    cmdclass={"build_py": BuildWithStubs},
     ext_modules=[
         backend("_native", "ROAMLET_SWITCH_NATIVE", optional=not NATIVE_IS_KNOWN),
         backend("_greenlet", "ROAMLET_SWITCH_GREENLET", optional=False),
         extension("roamlet.sync._native", "src/roamlet/sync/c"),
         extension("roamlet.io._native", "src/roamlet/io/c"),
         extension("roamlet.snapshot._native", "src/roamlet/snapshot/c"),
-    ]
+    ],
 )

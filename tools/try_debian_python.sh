@@ -12,11 +12,12 @@ set -eu
 cd "$(dirname "$0")/.."
 # shellcheck source=tools/chroot.sh
 . tools/chroot.sh
+# shellcheck source=tools/debian_systems.sh
+. tools/debian_systems.sh
 # The releases that have a version which bookworm, where roamlet is developed, has not.
 PYTHONS='trixie:3.13 forky:3.14 forky:3.15'
 # None: those of tools/test_all.sh.
 FOLDERS=${FOLDERS:-}
-systems=$PWD/build/pythons
 results=$systems/results.txt
 
 if [ $# = 1 ]; then
@@ -25,30 +26,6 @@ if [ $# = 1 ]; then
 fi
 need_chroots 'Another Debian release' 'make try-pythons'
 with_mounts_of_its_own "$@"
-
-# The release's system with python$version in $root; fails when the release has none.
-make_system() {
-    if ! [ -e "$root/.complete" ]; then
-        echo "== debootstrap $suite"
-        rm -rf --one-file-system "$root"
-        mkdir -p "$root"
-        # By sid's recipe, which serves for all of late: debootstrap may be older than the release. The signature is checked.
-        debootstrap --variant=minbase --include=ca-certificates,gcc,g++,libc6-dev,make,git,procps,openssh-client "$suite" "$root" \
-            "$(mirror_of "$suite")" /usr/share/debootstrap/scripts/sid >"$systems/debootstrap-$suite.log" 2>&1 ||
-            { tail -n 20 "$systems/debootstrap-$suite.log"; return 1; }
-        copy_settings "$root"
-        touch "$root/.complete"
-    fi
-    mount_system "$root"
-    if ! [ -e "$root/.python$version" ]; then
-        # A mirror of a release that still changes may be some days old.
-        inside "$root" root "dpkg --configure -a && apt-get -o Acquire::Check-Valid-Until=false update -qq &&
-            DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-            python$version python$version-dev python$version-venv" >"$systems/apt-$suite-$version.log" ||
-            { tail -n 20 "$systems/apt-$suite-$version.log"; return 1; }
-        touch "$root/.python$version"
-    fi
-}
 
 copy_tree() {
     mkdir -p "$root/root/roamlet"
@@ -62,10 +39,9 @@ try() {
     suite=$1
     version=$2
     shift 2
-    root=$systems/$suite
     log=$systems/$suite-$version.log
     echo "== Debian $suite, Python $version"
-    if make_system; then
+    if make_debian "$suite" "$version"; then
         copy_tree
         inside "$root" root "cd roamlet && FOLDERS='$FOLDERS' PYTHON=python$version tools/test_all.sh $*" >"$log" || status=1
         grep -E '^(FAILED|ERROR)' "$log" || true

