@@ -12,11 +12,11 @@ class Written:
     __slots__ = ("at", "file", "identity", "job")
 
     def __init__(self, job: "weakref.ref[tasklet[Any]]", file: str) -> None:
-        self.job = job
-        self.file = file
+        self.job: weakref.ref[tasklet[Any]] = job
+        self.file: str = file
         self.identity: tuple[int, ...] | None = None
         """Of the file as the job left it there; None: it has written none."""
-        self.at = float("-inf")
+        self.at: float = float("-inf")
         """When it was written, by the monotonic clock."""
 
 

@@ -20,7 +20,7 @@ class MigrationDecision:
     """What a tasklet waits for in move_to(): whether it moves. Restored at the destination, it is decided."""
 
     def __init__(self) -> None:
-        self.decided = False
+        self.decided: bool = False
         self.error: BaseException | None = None
         self.killed: BaseException | None = None  # the first exception that was thrown into it while it waited
         self.wait: Any = schedule_remove  # how it goes on waiting after that
@@ -62,7 +62,7 @@ class Home:
         return "roamlet.home"
 
 
-home = Home()
+home: Home = Home()
 
 STARTED_THERE = "a tasklet moves on from a context that it has moved to, and this one was started there: let it return"
 

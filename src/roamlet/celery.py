@@ -65,7 +65,7 @@ class _Job:
 
     def __init__(self) -> None:
         self.tasklet: tasklet[...]
-        self.accepted = False
+        self.accepted: bool = False
 
     @property
     def pid(self) -> int:

@@ -54,10 +54,12 @@ class Worker(AsyncWorker):  # type: ignore[misc] # gunicorn has no types
     after SIGTERM, SIGHUP or max_requests, while idle connections are closed after last_request_seconds. threads is ignored.
     """
 
+    alive: bool  # gunicorn's: false from when it is to end
+
     opening_seconds: float | None = 30.0
     """How long a client may take for the TLS handshake and, where keepalive is 0, for the headers of its request."""
 
-    last_request_seconds = 1.0
+    last_request_seconds: float = 1.0
     """How long an idle connection stays open for one more request once the worker is to end, at most keepalive.
 
     The response to that says that the connection closes. A client whose request meets the end of its connection fails.

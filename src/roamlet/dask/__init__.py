@@ -11,9 +11,9 @@ What starts, places and ends workers is here; everything else is Dask's own.
 try:
     import cryptography as _cryptography
     import distributed as _distributed
-except ImportError as error:
+except ImportError as _error:
     raise ImportError(
-        f"roamlet.dask needs Dask and cryptography in this process ({error}); hosts need neither.\n"
+        f"roamlet.dask needs Dask and cryptography in this process ({_error}); hosts need neither.\n"
         "    pip install 'roamlet[dask]'"
     ) from None
 

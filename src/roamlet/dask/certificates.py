@@ -6,6 +6,7 @@ Keys are in memory: those of this process in files that no folder has, those of 
 import datetime
 import os
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from cryptography import x509
@@ -53,7 +54,7 @@ class InMemory(Security):  # type: ignore[misc] # distributed has types for itse
 
     def __init__(self, pems: dict[str, str]) -> None:
         fds = {text: on_target.in_memory("roamlet-dask", text) for text in dict.fromkeys(pems.values())}
-        self.close = weakref.finalize(self, _close, list(fds.values()))
+        self.close: Callable[[], object] = weakref.finalize(self, _close, list(fds.values()))
         super().__init__(
             **on_target.security_fields({name: f"/proc/self/fd/{fds[text]}" for name, text in pems.items()})
         )

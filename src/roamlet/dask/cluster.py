@@ -83,7 +83,7 @@ class Cluster(SpecCluster):  # type: ignore[misc] # distributed has types for it
         loop: Any = None,
         silence_logs: int | None = logging.WARNING,
     ) -> None:
-        self.status = Status.closed  # for __del__, until SpecCluster has been told about it
+        self.status: Any = Status.closed  # for __del__, until SpecCluster has been told about it
         _check_number("workers_per_host", workers_per_host, 0)
         if nthreads is not None:
             _check_number("nthreads", nthreads)
@@ -165,7 +165,7 @@ class Cluster(SpecCluster):  # type: ignore[misc] # distributed has types for it
             for spec in self.worker_spec.values():
                 spec["options"]["exchange"] = exchange
             options |= {"host": exchange.port.name, "protocol": f"{SCHEME}://", "security": self.security}
-            self.scheduler_spec = {"cls": Scheduler, "options": options}
+            self.scheduler_spec: dict[str, Any] = {"cls": Scheduler, "options": options}
         elif self._scheduler_place is None:
             # Of its own: Dask keeps closed schedulers for long, while clients may keep the cluster's.
             self._for_scheduler = self._certificates.here()

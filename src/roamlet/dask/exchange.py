@@ -46,7 +46,7 @@ class Exchange:
             str, set[tuple[str, int]]
         ] = {}  # of each process: the other one, and the number in its frames
         self._lock = allocate_lock()
-        self.port = comm.Port(f"{self._cluster}/0", self.route)
+        self.port: Any = comm.Port(f"{self._cluster}/0", self.route)
 
     @property
     def address(self) -> str:

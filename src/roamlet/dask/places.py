@@ -29,7 +29,7 @@ class Place:
 
     def __init__(self, host: Host, python: str | None = None, modules: Modules | None = None, share: int = 1) -> None:
         self.host = host
-        self.name = host if isinstance(host, str) else host.name if isinstance(host, Context) else ""
+        self.name: str = host if isinstance(host, str) else host.name if isinstance(host, Context) else ""
         self.share = share  # workers that divide the processors and the memory of this host
         self._python = python
         # Workers and clients read each other's pickles: all have this process's versions. Bytecode is a tenth more on the way to

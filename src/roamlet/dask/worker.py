@@ -70,7 +70,7 @@ class InContext(ProcessInterface):  # type: ignore[misc] # distributed has types
         self.place = place
         self.context: Context | None = None
         self.said: dict[str, Any] = {}
-        self.reason = ""  # why it ended
+        self.reason: str = ""  # why it ended
         self._given_up = False
         self._beginning: asyncio.Future[dict[str, Any]] | None = None
         self._certificates = certificates
@@ -115,7 +115,7 @@ class InContext(ProcessInterface):  # type: ignore[misc] # distributed has types
             if self._given_up and isinstance(error, Exception):
                 return
             raise
-        self.address = self.said["address"]
+        self.address: Any = self.said["address"]
         await super().start()
         life.then(partial(self._tell, life))
 

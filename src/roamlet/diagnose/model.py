@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeVar, get_args, get_origin, overload
+from typing import Any, ClassVar, NamedTuple, TypeVar, get_args, get_origin, overload
 
 LARGEST = 1 << 256  # of the numbers that are taken from others
 FORMAT = 1  # of to_json(); a reader refuses another one
@@ -205,7 +205,7 @@ class Many(Sequence[Tasklet]):
     def __eq__(self, other: object) -> bool:
         return self._all() == (other._all() if isinstance(other, Many) else other)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None]  # type: ignore[assignment]  # by what is equal, so by nothing
 
     def __repr__(self) -> str:
         return repr(self._all())

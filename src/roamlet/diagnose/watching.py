@@ -26,7 +26,7 @@ class Watch:
 
     def __init__(self, limit: float) -> None:
         self.limit = limit
-        self.seen = 0  # how often a tasklet was found to keep its thread for longer than `limit`
+        self.seen: int = 0  # how often a tasklet was found to keep its thread for longer than `limit`
         self._held: dict[int, _Held] = {}  # by the thread's id
         self._background = Background(self._look, limit / LOOKS)
         self._background.start()

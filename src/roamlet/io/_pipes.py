@@ -24,7 +24,7 @@ class PipeEnd(io.RawIOBase):
     def __init__(self, fd: int, mode: str) -> None:
         """Take over `fd`, which becomes non-blocking; mode is "r" or "w"."""
         self._fd = fd
-        self.mode = f"{mode}b"
+        self.mode: str = f"{mode}b"
         self._shared = False
         os.set_blocking(fd, False)
 

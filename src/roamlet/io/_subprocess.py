@@ -86,7 +86,8 @@ class Popen(subprocess.Popen[AnyStr]):
         wanted = {"stdin": stdin, "stdout": stdout, "stderr": stderr}
         with _pipes_for(wanted, self._ends, pipesize) as handles:
             super().__init__(args, bufsize, executable, **handles, **options)
-        self.encoding, self.errors = encoding, errors
+        self.encoding: str | None = encoding
+        self.errors: str | None = errors
         self.pipesize = pipesize
         self.text_mode = text_mode
         for name, end in self._ends.items():

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable
 from functools import partial, update_wrapper
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from roamlet.io._files import File, open
 from roamlet.io._workers.call_async import call_async
@@ -70,36 +70,62 @@ def _on_worker(function: Callable[P, T]) -> Callable[P, T]:
     return call
 
 
-access = _on_worker(os.access)
-chmod = _on_worker(os.chmod)
-chown = _on_worker(os.chown)
-copyfile = _on_worker(shutil.copyfile)
-copytree = _on_worker(shutil.copytree)
-disk_usage = _on_worker(shutil.disk_usage)
-exists = _on_worker(os.path.exists)
-getsize = _on_worker(os.path.getsize)
-glob = _on_worker(_glob.glob)
-isdir = _on_worker(os.path.isdir)
-isfile = _on_worker(os.path.isfile)
-islink = _on_worker(os.path.islink)
-link = _on_worker(os.link)
-listdir = _on_worker(os.listdir)
-lstat = _on_worker(os.lstat)
-makedirs = _on_worker(os.makedirs)
-mkdir = _on_worker(os.mkdir)
-move = _on_worker(shutil.move)
-readlink = _on_worker(os.readlink)
-realpath = _on_worker(os.path.realpath)
-remove = _on_worker(os.remove)
-rename = _on_worker(os.rename)
-replace = _on_worker(os.replace)
-rmdir = _on_worker(os.rmdir)
-rmtree = _on_worker(shutil.rmtree)
-stat = _on_worker(os.stat)
-symlink = _on_worker(os.symlink)
-truncate = _on_worker(os.truncate)
-unlink = _on_worker(os.unlink)
-utime = _on_worker(os.utime)
+if TYPE_CHECKING:
+    # They have the signatures of what they call, overloads and all.
+    from glob import glob
+    from os import (
+        access,
+        chmod,
+        chown,
+        link,
+        listdir,
+        lstat,
+        makedirs,
+        mkdir,
+        readlink,
+        remove,
+        rename,
+        replace,
+        rmdir,
+        stat,
+        symlink,
+        truncate,
+        unlink,
+        utime,
+    )
+    from os.path import exists, getsize, isdir, isfile, islink, realpath
+    from shutil import copyfile, copytree, disk_usage, move, rmtree
+else:
+    access = _on_worker(os.access)
+    chmod = _on_worker(os.chmod)
+    chown = _on_worker(os.chown)
+    copyfile = _on_worker(shutil.copyfile)
+    copytree = _on_worker(shutil.copytree)
+    disk_usage = _on_worker(shutil.disk_usage)
+    exists = _on_worker(os.path.exists)
+    getsize = _on_worker(os.path.getsize)
+    glob = _on_worker(_glob.glob)
+    isdir = _on_worker(os.path.isdir)
+    isfile = _on_worker(os.path.isfile)
+    islink = _on_worker(os.path.islink)
+    link = _on_worker(os.link)
+    listdir = _on_worker(os.listdir)
+    lstat = _on_worker(os.lstat)
+    makedirs = _on_worker(os.makedirs)
+    mkdir = _on_worker(os.mkdir)
+    move = _on_worker(shutil.move)
+    readlink = _on_worker(os.readlink)
+    realpath = _on_worker(os.path.realpath)
+    remove = _on_worker(os.remove)
+    rename = _on_worker(os.rename)
+    replace = _on_worker(os.replace)
+    rmdir = _on_worker(os.rmdir)
+    rmtree = _on_worker(shutil.rmtree)
+    stat = _on_worker(os.stat)
+    symlink = _on_worker(os.symlink)
+    truncate = _on_worker(os.truncate)
+    unlink = _on_worker(os.unlink)
+    utime = _on_worker(os.utime)
 
 
 def read_bytes(path: AnyPath) -> bytes:

@@ -70,7 +70,7 @@ class EarlyImportWarning(RuntimeWarning):
 
     def __init__(self, early: Sequence[Early]) -> None:
         super().__init__(_message(early))
-        self.early = tuple(early)
+        self.early: tuple[Early, ...] = tuple(early)
 
 
 class EarlyImport(RoamletError, RuntimeError):
@@ -78,7 +78,7 @@ class EarlyImport(RoamletError, RuntimeError):
 
     def __init__(self, early: Sequence[Early]) -> None:
         super().__init__(_message(early))
-        self.early = tuple(early)
+        self.early: tuple[Early, ...] = tuple(early)
 
 
 def found_early(replacements: Sequence[Replacement]) -> tuple[Early, ...]:

@@ -8,6 +8,7 @@ from typing import Any, NoReturn, TypeVar, Unpack
 from roamlet._migration import Home, MigrationDecision
 from roamlet.core import tasklet
 from roamlet.remote.base.deadlines import deadline_of
+from roamlet.remote.base.facts import Facts
 from roamlet.remote.calls.chains import Chain
 from roamlet.remote.calls.engine import Calls, ContextBase
 from roamlet.remote.calls.keeping import keep
@@ -51,7 +52,7 @@ class Context(ContextBase):
 
     def __init__(self, calls: Calls, via: "Context | None" = None) -> None:
         self._calls = calls
-        self.facts = calls.facts
+        self.facts: Facts = calls.facts
         self.via = via
 
     @property

@@ -47,7 +47,7 @@ class RemoteError(RoamletError):
         if self.context is None:
             self.context = context
             self.function = self.function or function
-            self.args = (f"{self}\n    The call was for the context {context!r}; nothing was sent.",)
+            self.args: tuple[Any, ...] = (f"{self}\n    The call was for the context {context!r}; nothing was sent.",)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
         return _bare, (type(self), str(self)), dict(vars(self))
@@ -185,7 +185,7 @@ class RemoteModuleNotFound(RemoteError, ModuleNotFoundError):
 
     def happened_in(self, context: str, function: str | None = None) -> None:
         super().happened_in(context, function)
-        self.msg = str(self.args[0])  # which is the text of an ImportError, and not its args
+        self.msg: str = str(self.args[0])  # which is the text of an ImportError, and not its args
 
 
 class FileChanged(RemoteError, OSError):

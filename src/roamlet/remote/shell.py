@@ -25,7 +25,7 @@ class Shell:
         self._number = 0
         version, first, second = map(str, context.call(wire.start, (self._token,)))
         self.version = version
-        self.prompts = first, second
+        self.prompts: tuple[str, str] = first, second
 
     def statement(self, source: str, *, last: bool = False) -> "Statement":
         """`source`, to be run by Statement.run(). With `last` no more lines can come: that some are missing is a SyntaxError then.

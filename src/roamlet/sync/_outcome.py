@@ -29,7 +29,7 @@ class Outcome(Generic[T]):
     __slots__ = ("__weakref__", "_again", "_error", "_places", "_result", "_thread", "_why", "ended")
 
     def __init__(self) -> None:
-        self.ended = Event()
+        self.ended: Event = Event()
         self._result: list[T] = []
         self._error: list[BaseException] = []  # until somebody takes it: pop() decides between threads
         self._again: BaseException | None = None  # what the others get in its place

@@ -133,11 +133,11 @@ class Body(Generic[T]):
                 f"{caller}() takes a plain function, which may block; {function!r} is async: write it with `def` and without "
                 "`await`, or wait for its coroutine in a function: roamlet.aio.await_(function())"
             )
-        self.function = function
-        self.args = args if type(args) is tuple else arguments(args, caller)
-        self.kwargs = kwargs or {}
+        self.function: Callable[..., T] = function
+        self.args: tuple[Any, ...] = args if type(args) is tuple else arguments(args, caller)
+        self.kwargs: dict[str, Any] = kwargs or {}
         self.__qualname__ = getattr(function, "__qualname__", None) or repr(function)
-        self.outcome = outcome  # last: __del__ settles it
+        self.outcome: Outcome[T] = outcome  # last: __del__ settles it
 
     def __call__(self) -> None:
         try:

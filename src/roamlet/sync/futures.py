@@ -263,10 +263,10 @@ class WorkItem:
     def __init__(
         self, future: _Future[Any], fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        self.future = future
-        self.fn = fn
-        self.args = args
-        self.kwargs = kwargs
+        self.future: _Future[Any] = future
+        self.fn: Callable[..., Any] = fn
+        self.args: tuple[Any, ...] = args
+        self.kwargs: dict[str, Any] = kwargs
 
     def run(self) -> None:
         """Call the function, unless the future was cancelled, and settle the future. Raises nothing but TaskletExit.

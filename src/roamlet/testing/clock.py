@@ -21,7 +21,7 @@ class VirtualClock:
     def __init__(self, start: float = 1000.0) -> None:
         if start < 0:
             raise ValueError(f"a clock starts at 0 seconds or later, not at {start!r}")
-        self.now = start
+        self.now: float = start
         """Seconds. A test may set it to a later time itself; timers that are due then end when tasklets next wait."""
         self.jumps: list[float] = []
         """The length in seconds of each jump so far, in order."""

@@ -72,7 +72,7 @@ class Project:
     def __init__(self, config: pytest.Config, sys_path: Sequence[str]) -> None:
         self._invoked = config.invocation_params.dir.resolve()
         self._rootpath = config.rootpath
-        self.root = self._rootpath.resolve()
+        self.root: Path = self._rootpath.resolve()
         self._inside = self._invoked.is_relative_to(self.root)
         self._tests = {str(word) for word in config.option.file_or_dir}
         home = Path.home().resolve()
@@ -81,11 +81,11 @@ class Project:
                 f"{self.root} would travel to the hosts, as pytest takes it for the project: "
                 "name the project's folder as --rootdir, or give it a pytest.ini"
             )
-        self.place = os.fspath(self._invoked.relative_to(self.root)) if self._inside else "."
+        self.place: str = os.fspath(self._invoked.relative_to(self.root)) if self._inside else "."
         self._ignored = [*_COMPILED, *map(str, config.getini("rsyncignore")), *map(str, config.option.rsyncignore)]
         resolved = [Path(path).resolve() for path in sys_path if os.path.isabs(path)]
         inside = [path for path in resolved if path.is_relative_to(self.root) and not self._is_in_environment(path)]
-        self.paths = [os.fspath(path.relative_to(self.root)) for path in dict.fromkeys(inside)]
+        self.paths: list[str] = [os.fspath(path.relative_to(self.root)) for path in dict.fromkeys(inside)]
 
     def words(self, words: Sequence[object], there: str) -> list[str]:
         """The words of the command line for a worker whose project is in the folder `there`.

@@ -37,7 +37,7 @@ class Lines:
 
         self._progress = progress
         self._stdout = stdout or sys.stderr
-        self.lost = Event()
+        self.lost: Event = Event()
 
     def __call__(self, context: str, stream: str, line: str) -> None:
         if self.lost.is_set():

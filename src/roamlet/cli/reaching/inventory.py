@@ -190,7 +190,7 @@ def _row(key: tuple[str, str, int], numbers: list[int]) -> str:
 # ---- files
 
 
-KEYS = {"user": str, "port": int, "python": str, "via": str, "address": str, "ssh_args": list}
+KEYS: dict[str, type] = {"user": str, "port": int, "python": str, "via": str, "address": str, "ssh_args": list}
 ANSIBLE = {
     "ansible_host": "address",
     "ansible_ssh_host": "address",

@@ -64,7 +64,7 @@ class Terminal:
         self._live: Live | None = None
         self._settings: list[Any] | None = None
         self._handlers: dict[int, Any] = {}
-        self.keyboard = sys.stdin.fileno() if sys.stdin.isatty() else None
+        self.keyboard: int | Any | None = sys.stdin.fileno() if sys.stdin.isatty() else None
         self.caught: list[int] = []
 
     def __enter__(self) -> "Terminal":

@@ -20,7 +20,13 @@ KINDS = {
 }
 
 # In the order in which the classes take them.
-OF_A_TASKLET, OF_A_WAIT = model.Tasklet.__slots__[1:], model.Wait.__slots__
+OF_A_TASKLET: tuple[str, ...] = model.Tasklet.__slots__[1:]
+OF_A_WAIT: tuple[str, ...] = model.Wait.__slots__
+WAIT: int
+SINCE: int
+DUE: int
+ADDRESS: int
+OTHERS: int
 WAIT, SINCE, DUE, ADDRESS, OTHERS = (
     OF_A_TASKLET.index("wait"),
     *(OF_A_WAIT.index(name) for name in ("since", "due", "address", "others")),

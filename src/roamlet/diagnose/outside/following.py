@@ -20,7 +20,9 @@ class Followed:
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
-        self.pause = 0.0  # seconds for which its tasklets are left alone after the last look at them, by what that took
+        self.pause: float = (
+            0.0  # seconds for which its tasklets are left alone after the last look at them, by what that took
+        )
         self._rested = 0.0  # on the monotonic clock: until then its tasklets are left alone
         self._source = ProcessSource(pid)
         self._reader = reader_of_process(self._source, with_locals=False)

@@ -29,10 +29,11 @@ class Objects:
     """Reads objects by the numbers of a table. What was read once is kept: names and code do not change while they live."""
 
     def __init__(self, memory: Memory, table: Table) -> None:
-        self.memory, self.numbers = memory, table.numbers
-        self.python = table.python
-        self.types = {at: name[5:] for name, at in table.addresses.items() if name.startswith("type.")}
-        self.constants = {
+        self.memory: Memory = memory
+        self.numbers: dict[str, int] = table.numbers
+        self.python: int = table.python
+        self.types: dict[int, str] = {at: name[5:] for name, at in table.addresses.items() if name.startswith("type.")}
+        self.constants: dict[int | None, str] = {
             table.addresses.get(name): text for name, text in (("none", "None"), ("true", "True"), ("false", "False"))
         }
         self._none = table.addresses.get("none", 0)

@@ -43,7 +43,7 @@ class Thread:
     def __init__(self, address: int, fields: dict[str, int]) -> None:
         self.address = address
         self.fields = fields
-        self.tasks = Rows([], [])  # the newest started first, then those not yet run, then main
+        self.tasks: Rows = Rows([], [])  # the newest started first, then those not yet run, then main
         self.started = 0  # how many of them are in the list of started ones
         self.ring: dict[int, None] = {}  # the run queue, in its order
         self.keys: list[Key] = []  # the stack of each; () for one that has none, or whose stack is not known
@@ -61,7 +61,11 @@ class State:
     """What walk() reads of a thread state: Python's own idea of a thread."""
 
     def __init__(self, thread_id: int, native_id: int, gil: bool | None, key: Key, frames: list[int]) -> None:
-        self.thread_id, self.native_id, self.gil, self.key, self.frames = thread_id, native_id, gil, key, frames
+        self.thread_id: int = thread_id
+        self.native_id: int = native_id
+        self.gil: bool | None = gil
+        self.key: Key = key
+        self.frames: list[int] = frames
 
 
 class Reader:
@@ -71,21 +75,23 @@ class Reader:
     """
 
     def __init__(self, memory: Memory, table: Table, *, with_locals: bool = False) -> None:
-        self.memory, self.table = memory, table
-        self.numbers, self.addresses = table.numbers, table.addresses
-        self.objects = Objects(memory, table)
+        self.memory: Memory = memory
+        self.table: Table = table
+        self.numbers: dict[str, int] = table.numbers
+        self.addresses: dict[str, int] = table.addresses
+        self.objects: Objects = Objects(memory, table)
         self.with_locals = with_locals
-        self.problems = Problems()
+        self.problems: Problems = Problems()
         # Tasklets that neither wait nor are in the run queue, with their threads: paused, or just being woken.
         self.adrift: dict[int, int] = {}
-        self.switching = False  # a thread is in the middle of a switch: one of its tasklets cannot be told
+        self.switching: bool = False  # a thread is in the middle of a switch: one of its tasklets cannot be told
         self.threads: list[Thread] = []
         self.states: dict[int, State] = {}  # by the address of the thread state
         self.waits: dict[int, dict[str, Any]] = {}  # by the address of what is waited for
         self.waiting: dict[int, int] = {}  # how many tasklets wait there
         self.parents: dict[int, Parent] = {}
-        self.contexts = Contexts()
-        self.tasks = Tasks()  # asyncio's
+        self.contexts: Contexts = Contexts()
+        self.tasks: Tasks = Tasks()  # asyncio's
         self.loops: dict[int, int] = {}  # the event loop that runs in a tasklet
         self._current: dict[int, tuple[Key, list[int]]] = {}  # the stacks of tasklets whose threads sleep on them
         self.called: dict[int, tuple[str | None, str]] = {}  # host and function of calls, by the tasklet that waits
@@ -113,16 +119,17 @@ class Reader:
         }
         known = [name for name in (*names, *optional) if f"task.{name}" in self.numbers]
         self._task = Members([(name, self.numbers[f"task.{name}"], formats.get(name, "Q")) for name in known])
-        self.at = {name: number for number, name in enumerate(known)}
+        self.at: dict[str, int] = {name: number for number, name in enumerate(known)}
         timer = [("when", self.numbers["timer.when"], "q"), ("task", self.numbers["timer.task"], "Q")]
         self._timer = Members(timer, self.numbers["timer.size"])
         links, order = self._struct("task", {"scheduler": "Q", "started_next": "Q"})
         self._started = Links(links, order.index("scheduler"), order.index("started_next"))
-        self.sees_frames = "frame.entry_owner" in self.numbers
-        self.sees_suspended = self.sees_frames and ("cframe" in self.at or "frame" in self.at)
+        self.sees_frames: bool = "frame.entry_owner" in self.numbers
+        self.sees_suspended: bool = self.sees_frames and ("cframe" in self.at or "frame" in self.at)
         if self.sees_frames:
+            self.frame: struct.Struct
             self.frame, order = self._struct("frame", {"code": "Q", "previous": "Q", "instr": "Q", "owner": "B"})
-            self.frame_members = [self.numbers[f"frame.{name}"] for name in order]
+            self.frame_members: list[int] = [self.numbers[f"frame.{name}"] for name in order]
             if order != ["code", "previous", "instr", "owner"]:
                 raise CannotRead(f"frames of Python {self.table.version} have a form that this version does not know")
         for name in (
@@ -158,8 +165,12 @@ class Reader:
         self.problems.clear()
         self.objects.forget()
         self.threads, self.states, self.waits, self.waiting, self.parents = [], {}, {}, {}, {}
-        self.references, self.contexts, self.called = None, Contexts(), {}
-        self.tasks, self.loops, self._current = Tasks(), {}, {}
+        self.references = None
+        self.contexts = Contexts()
+        self.called = {}
+        self.tasks = Tasks()
+        self.loops = {}
+        self._current = {}
         memory, numbers, trying = self.memory, self.numbers, self.problems.trying
         at, seen = memory.word(self.addresses["schedulers"]), set[int]()
         first_state = 0

@@ -93,8 +93,8 @@ class Look:
         self._objects = reader.objects
         self._frames = Frames(reader)
         self._wanted = wanted
-        self.references = References()
-        self.found = self.references.found
+        self.references: References = References()
+        self.found: Counter[int] = self.references.found
         self._seen: set[int] = set()  # cells and bound methods: counted once
         self._named: dict[
             int, dict[int, int]

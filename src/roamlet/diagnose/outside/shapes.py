@@ -102,7 +102,10 @@ class Suspended:
         chunks: Sequence[int],
         saved: list[Sequence[int]] | None,
     ) -> None:
-        self.rows, self.begins, self.chunks, self._saved = rows, begins, chunks, saved
+        self.rows: Sequence[int] = rows
+        self.begins: Sequence[int] = begins
+        self.chunks: Sequence[int] = chunks
+        self._saved = saved
 
     def found(self, number: int) -> tuple[int, int, int, int, int]:
         """What Shapes.learn() takes."""

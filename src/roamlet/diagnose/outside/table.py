@@ -32,8 +32,8 @@ class Table:
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
         self.addresses: dict[str, int] = {}
-        self.python = 0  # PY_VERSION_HEX
-        self.backend = ""
+        self.python: int = 0  # PY_VERSION_HEX
+        self.backend: str = ""
         self.folder = ""  # of the package; "" where it was not loaded from files
 
     @property
@@ -50,7 +50,8 @@ class Table:
             raise Torn(f"no table at {at:#x}")
         core = part.rstrip(b"\0") == b"core"
         if core:
-            self.python, self.backend = python, backend.rstrip(b"\0").decode("ascii", "replace")
+            self.python = python
+            self.backend = backend.rstrip(b"\0").decode("ascii", "replace")
         data = memory.read(at + size, (numbers + addresses) * NUMBER.size)
         for index, (name, value) in enumerate(NUMBER.iter_unpack(data)):
             kept = self.numbers if index < numbers else self.addresses

@@ -51,7 +51,7 @@ class Watched(observing.Observer):
 
     def __init__(self, events: int) -> None:
         self.spans: list[Span] = []
-        self.lost = 0
+        self.lost: int = 0
         self.recordings: list[Recording] = []
         self._events = events
         self._contexts: dict[Calls, _Context] = {}

@@ -230,8 +230,10 @@ class epoll:
 
     def _take(self, original: Any) -> None:
         self._original = original
-        self.fileno = original.fileno
-        self.register, self.modify, self.unregister = original.register, original.modify, original.unregister
+        self.fileno: Any = original.fileno
+        self.register: Any = original.register
+        self.modify: Any = original.modify
+        self.unregister: Any = original.unregister
 
     @property
     def closed(self) -> bool:

@@ -98,9 +98,9 @@ class Threads:
     """The three threads, and how many contexts need them."""
 
     def __init__(self) -> None:
-        self.links = TaskletThread("roamlet-links")
-        self.callbacks = TaskletThread("roamlet-callbacks")
-        self.modules = TaskletThread("roamlet-modules")
+        self.links: TaskletThread = TaskletThread("roamlet-links")
+        self.callbacks: TaskletThread = TaskletThread("roamlet-callbacks")
+        self.modules: TaskletThread = TaskletThread("roamlet-modules")
         self.users = 0
 
 

@@ -78,10 +78,10 @@ class Calls:
     )
 
     def __init__(self, link: Link, shipping: Shipping, facts: Facts, via: "Calls | None" = None) -> None:
-        self.link = link
-        self.shipping = shipping
-        self.facts = facts
-        self.via = via
+        self.link: Link = link
+        self.shipping: Shipping = shipping
+        self.facts: Facts = facts
+        self.via: Calls | None = via
         self.threads: Threads | None = None
         # Each takes 1 kB, and few contexts have what would be in them.
         self._moves_to: weakref.WeakSet[Calls | Home] | None = None

@@ -33,8 +33,8 @@ class Budget:
     """The bytes that all transfers of a context have under way. Thread-safe."""
 
     def __init__(self) -> None:
-        self.limit = START
-        self.used = 0
+        self.limit: int = START
+        self.used: int = 0
         self._change = cast(Any, Condition(RLock()))  # of the system: a thread of roamlet's may have it
         self._short = False
 

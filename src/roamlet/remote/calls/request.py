@@ -34,12 +34,12 @@ class Request:
         references: ChannelReferences | None = None,
         outgoing: Outgoing | None = None,
     ) -> None:
-        self.function = function
-        self.name = name
-        self.text = text
-        self.body = body
-        self.references = references
-        self.outgoing = outgoing
+        self.function: Callable[..., Any] | None = function
+        self.name: modules.FunctionName = name
+        self.text: str = text
+        self.body: Body = body
+        self.references: ChannelReferences | None = references
+        self.outgoing: Outgoing | None = outgoing
         self.observed: observing.Observed | None = None
 
     @classmethod

@@ -36,7 +36,7 @@ class RemoteCall(Generic[R]):
     _runs_already = False  # what it waits for, before it is sent
 
     def __init__(self, calls: Calls, request: Request, name: str | None) -> None:
-        self.name = name or request.text
+        self.name: str = name or request.text
         self._calls = calls
         self._request = request
         self._lock = allocate_lock()

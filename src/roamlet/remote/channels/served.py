@@ -63,7 +63,7 @@ class ServedChannel:
         self.bytes = 0
         self.stop: roamlet.channel[None] = roamlet.channel()
         self.room: Waiter[None] | None = None
-        self.acknowledgements = Acknowledgements(number)
+        self.acknowledgements: Acknowledgements = Acknowledgements(number)
 
 
 class ChannelReferences:

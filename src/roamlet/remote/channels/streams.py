@@ -24,7 +24,7 @@ class StreamChannel(roamlet.channel[T]):
 
     def __init__(self) -> None:
         super().__init__(sys.maxsize)
-        self.left = False  # by its reader: what comes is dropped
+        self.left: bool = False  # by its reader: what comes is dropped
         self._sizes: deque[int] = deque()  # of the values that wait, in bytes
         self._taken: list[int] = []  # of those that were taken and are not acknowledged yet
         self._bytes = 0  # of these

@@ -36,8 +36,8 @@ class Meter:
     """Counts a transfer of one file or many, and reports its progress. Used by tasklets of one thread."""
 
     def __init__(self, progress: ProgressFunction | None) -> None:
-        self.bytes = 0
-        self.files = 0
+        self.bytes: int = 0
+        self.files: int = 0
         self.resumed = 0
         self._progress = progress
         self._began = time.monotonic()
@@ -69,7 +69,7 @@ class Transfer:
         calls.shipping.need("files.files")
         self.calls = calls
         self.options = options
-        self.meter = Meter(options.progress)
+        self.meter: Meter = Meter(options.progress)
 
     @contextlib.contextmanager
     def far_end(self) -> Iterator[tuple[Pipeline, str]]:

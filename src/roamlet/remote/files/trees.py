@@ -37,7 +37,7 @@ class TreeTransfer(Transfer):
         calls.shipping.need("files.trees")
         self.skipped: list[str] = []
         self.folders: list[tuple[bytes, Any]] = []
-        self.small = options.how(resume=False, key=options.key)
+        self.small: dict[str, Any] = options.how(resume=False, key=options.key)
         self._large = Semaphore(AT_ONCE)
 
     def leave_out(self, name: bytes) -> None:
@@ -61,7 +61,7 @@ class Batch:
 
     def __init__(self) -> None:
         self.entries: list[Any] = []
-        self.weight = 0
+        self.weight: int = 0
 
     def add(self, entry: Any, size: int) -> None:
         self.entries.append(entry)

@@ -25,7 +25,7 @@ class BundleInTransit:
 
     def __init__(self, data: bytes) -> None:
         self.data = data
-        self.digest = _digest(data)
+        self.digest: bytes = _digest(data)
         self._unpacked: tuple[list[tuple[str, int, bytes, str]], object, object, object] | None = None
         self._digests: list[bytes] = []
 
@@ -58,7 +58,7 @@ class BundleCache:
         self.number = number
         self._packers = packers
         self._keys = itertools.count(1)
-        self.pieces = PieceCache(number, self._keys)
+        self.pieces: PieceCache = PieceCache(number, self._keys)
         self._cached: list[int] = []  # keys
         self._bundles: dict[bytes, tuple[int, Picks | None]] = {}  # how to make it; None: as it was cached
         self._modules: dict[bytes, tuple[int, int]] = {}

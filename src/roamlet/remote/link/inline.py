@@ -61,8 +61,8 @@ class InlineReader:
 
     def __init__(self, process: Process, in_flight: InFlight, identifier: int) -> None:
         self.caller: int | None = None
-        self.paused = False
-        self.bytes_up = 0
+        self.paused: bool = False
+        self.bytes_up: int = 0
         self._process = process
         self._in_flight = in_flight
         self._identifier = identifier
@@ -108,7 +108,8 @@ class InlineReader:
                         return self._resume()
 
     def _resume(self) -> bytes:
-        self.paused = self._resumes = False
+        self.paused = False
+        self._resumes = False
         self.caller = None
         self._row = 0
         unread = b"".join(self._unread)

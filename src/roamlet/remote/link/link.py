@@ -80,11 +80,11 @@ class Link:
         self.output = output
         self.name = name
         self.identifier = identifier
-        self.scanner = StartScanner(token)
+        self.scanner: StartScanner = StartScanner(token)
         self.hello: bytes | None = None
-        self.greeted = Event()
-        self.ended = Event()
-        self.calls = 0
+        self.greeted: Event = Event()
+        self.ended: Event = Event()
+        self.calls: int = 0
         self.is_near = False  # its bytes do not leave this machine
         self.packers: Collection[str] = ("zlib",)  # the compressions that it can take apart
         self.tunnels: dict[int, Tunnel] = {}  # to the contexts that this one has started
@@ -93,19 +93,19 @@ class Link:
         self.on_want: Callable[[int, str], None] | None = None
         self.on_piece: Callable[[int], None] | None = None
         lock = allocate_lock()
-        self.sender = Sender(process, threads.links, lock)
-        self.in_flight = InFlight(lock)
+        self.sender: Sender = Sender(process, threads.links, lock)
+        self.in_flight: InFlight = InFlight(lock)
         self._inline = InlineReader(process, self.in_flight, identifier) if isinstance(process, Process) else None
-        self.send = self.sender.send
-        self.send_at_once = self.sender.send_at_once
-        self.send_when_quiet = self.sender.send_when_quiet
-        self.wait_for_room = self.sender.wait_for_room
+        self.send: Callable[..., None] = self.sender.send
+        self.send_at_once: Callable[[bytes], None] = self.sender.send_at_once
+        self.send_when_quiet: Callable[[bytes], None] = self.sender.send_when_quiet
+        self.wait_for_room: Callable[[float | None], None] = self.sender.wait_for_room
         self._threads = threads
         self._bytes_read = 0
         self._reads = 0
         self.wrong: str | None = None
         self.stalled: str | None = None  # why it was given up although it is not broken
-        self.channels = serve_channels(self, threads)
+        self.channels: ChannelServer = serve_channels(self, threads)
         alive.add(self)
         threads.links.post(self._read)
 

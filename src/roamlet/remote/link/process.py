@@ -87,6 +87,8 @@ class Process:
             raise
         finally:
             _close_all(theirs)
+        self.down: int
+        self.up: int
         self.down, self.up, self._errors = ours
         self._full_reads = 0
         self._open = set(ours)
@@ -94,8 +96,8 @@ class Process:
         for fd in ours:
             os.set_blocking(fd, False)
         self.said: deque[str] = deque(maxlen=LINES_KEPT)
-        self.exited = Event()
-        self.drained = Event()
+        self.exited: Event = Event()
+        self.drained: Event = Event()
         self._heard = Event()
         self.terminal = terminal
         self.lost: str | None = None  # there is no context in between

@@ -73,7 +73,7 @@ class Trunk:
     def __init__(self, link: Hop) -> None:
         self.link = link
         self.tunnels: dict[int, Tunnel] = {}
-        self.cache_lock = Lock(fair=True)
+        self.cache_lock: Lock = Lock(fair=True)
 
     def sink_for(self, destination: int, source: int, number: int, length: int, kind: int) -> Sink | None:
         """The function that takes a frame from below: see Sorter. Raises ValueError for one that no context on this link sends."""
@@ -159,14 +159,14 @@ class Tunnel:
         self.trunk = trunk
         self.number = number
         self.said: deque[str] = deque(maxlen=LINES_KEPT)
-        self.exited = Event()
-        self.drained = Event()
+        self.exited: Event = Event()
+        self.drained: Event = Event()
         self.lost: str | None = None
         self.terminal: Terminal | RelayedTerminal | None = None
         self.errno: int | None = None  # why its command could not be started
         self._exit_code: int | None = None
         self._unfinished = b""  # of a line of stderr
-        self.is_ordered = False  # the hop was told to start it
+        self.is_ordered: bool = False  # the hop was told to start it
         self._started = False  # something has been heard of it
         self._over = False
         self._rejected: str | None = None

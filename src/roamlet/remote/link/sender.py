@@ -32,8 +32,8 @@ class Sender:
     def __init__(self, pipe: Pipe, links: TaskletThread, lock: LockType) -> None:
         self.lock = lock
         self.end: Closed | Died | Forked | None = None
-        self.bytes_down = 0
-        self.queued = 0
+        self.bytes_down: int = 0
+        self.queued: int = 0
         self._pipe = pipe
         self._links = links
         self._queue = _NOTHING

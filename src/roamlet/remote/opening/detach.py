@@ -51,10 +51,10 @@ class Apart(Local):
 class NoChannelReferences(ChannelReferences):
     """That of a function which is to be detached: it can take no channel along. `met`: there was one."""
 
-    met = False
+    met: bool = False
 
     def __init__(self) -> None:
-        self.numbers = []
+        self.numbers: list[int] = []
 
     def refer(self, channel: Any) -> int | None:
         self.met = True

@@ -86,10 +86,10 @@ class Shipping:
         policy: modules.Modules | None = None,
         platform: modules.Platform | None = None,
     ) -> None:
-        self.modules = 0
-        self.round_trips = 0
+        self.modules: int = 0
+        self.round_trips: int = 0
         self._link = link
-        self.policy = policy or modules.Modules()
+        self.policy: modules.Modules = policy or modules.Modules()
         self._has = self.policy.counts_on_target(has)
         self._platform = platform
         self._thread = thread

@@ -29,7 +29,7 @@ class Held:
     __slots__ = ("given",)
 
     def __init__(self, given: object) -> None:
-        self.given = given
+        self.given: object = given
 
     def __repr__(self) -> str:
         return "<what was given as password=>"

@@ -37,7 +37,7 @@ class RelayedTerminal:
     What `via` answers is not trusted: an answer that no context gives closes it, with ProtocolError.
     """
 
-    unfinished = ""
+    unfinished: str = ""
 
     def __init__(
         self, via: Via, answers: Answers, as_stdin: bool, line: Callable[[str], None], deadline: float

@@ -51,6 +51,7 @@ class Terminal:
     """
 
     def __init__(self, answers: Answers, as_stdin: bool = False) -> None:
+        self.master: int
         self.master, self._slave = descriptors.terminal()
         os.set_blocking(self.master, False)
         self._answers = answers
@@ -60,7 +61,7 @@ class Terminal:
         self._wake_up = Event()
         self._prompt: tuple[str, list[str]] | None = None  # with the lines before it
         self._before: list[str] = []  # lines since the last prompt; the last ones of many
-        self.unfinished = ""
+        self.unfinished: str = ""
         self._heard = 0  # how often something was
         self._ready = False  # then further prompts on the target get an end of file, as without a terminal
         self._line: Callable[[str], None] = lambda line: None

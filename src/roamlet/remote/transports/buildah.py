@@ -1,5 +1,7 @@
 """An interpreter in a working container of Buildah."""
 
+from typing import ClassVar
+
 from roamlet.remote.errors import NoPython, NotAllowed, TargetNotFound
 from roamlet.remote.transports.command import Meaning
 from roamlet.remote.transports.docker import NO_PROGRAM, Docker
@@ -10,7 +12,7 @@ class Buildah(Docker):
 
     program = "buildah"
     comes_with = "the package buildah"
-    meanings = (
+    meanings: ClassVar[tuple[Meaning, ...]] = (
         Meaning(
             r"container not known",
             TargetNotFound,

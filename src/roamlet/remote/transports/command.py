@@ -48,7 +48,7 @@ class Command(Transport):
         self.target = target
         self._asked_for = None if python is None else checked_python(python)
         own = f"python{sys.version_info[0]}.{sys.version_info[1]}"
-        self.pythons = (own, "python3", "python") if python is None else (python,)
+        self.pythons: tuple[str, ...] = (own, "python3", "python") if python is None else (python,)
 
     @property
     def name(self) -> str:
@@ -119,7 +119,7 @@ class Account(Command):
     def __init__(self, user: str | None = None, *, python: str | None = None, password: Held = NOTHING) -> None:
         super().__init__(checked_user(user) or "root", python)
         answers = Answers(password, self.password_variable, self.to)
-        self.answers = answers if self.always_answers or answers.available else None
+        self.answers: Answers | None = answers if self.always_answers or answers.available else None
 
 
 def checked_name(name: str, what: str, pattern: re.Pattern[str] = NAME) -> str:

@@ -1,5 +1,7 @@
 """An interpreter under another account of the same machine, by way of doas and its rules."""
 
+from typing import ClassVar
+
 from roamlet.remote.errors import AuthenticationFailed, ConnectError, NoPython, NotAllowed, TargetNotFound
 from roamlet.remote.transports.command import Account, Meaning
 
@@ -10,7 +12,7 @@ class Doas(Account):
     program = "doas"
     password_variable = "ROAMLET_DOAS_PASSWORD"
     comes_with = "the package opendoas or doas"
-    meanings = (
+    meanings: ClassVar[tuple[Meaning, ...]] = (
         Meaning(
             r"doas: (Authorization|Authentication) failed",
             AuthenticationFailed,

@@ -59,8 +59,8 @@ class Docker(Command):
         self, container: str, *, python: str | None = None, user: str | None = None, arguments: Sequence[str] = ()
     ) -> None:
         super().__init__(checked_name(container, "a container"), python)
-        self.user = checked_user(user)
-        self.arguments = checked_arguments(arguments, f"{self.program}_args")
+        self.user: str | None = checked_user(user)
+        self.arguments: tuple[str, ...] = checked_arguments(arguments, f"{self.program}_args")
 
     def words(self) -> list[str]:
         user = [] if self.user is None else ["--user", self.user.lstrip("#")]

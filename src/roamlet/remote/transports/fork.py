@@ -19,7 +19,7 @@ class Fork(Transport):
 
     def __init__(self, *, beside_threads: bool = False) -> None:
         self.beside_threads = beside_threads
-        self.pythons = (sys.executable,)
+        self.pythons: tuple[str, ...] = (sys.executable,)
 
     def argv(self, token: str) -> list[str]:
         raise NotImplementedError("there is no command: see start()")

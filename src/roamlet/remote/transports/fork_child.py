@@ -49,10 +49,12 @@ class ForkedProcess(subprocess.Popen[bytes]):
     """A forked child with the part of Popen's interface that Process needs."""
 
     def __init__(self, pid: int) -> None:
-        self.args = ["fork"]
+        self.args: list[str] = ["fork"]
         self.pid = pid
         self.returncode = None
-        self.stdin = self.stdout = self.stderr = None
+        self.stdin: None = None
+        self.stdout: None = None
+        self.stderr: None = None
         self._reaping = allocate_lock()
 
     def poll(self) -> int | None:

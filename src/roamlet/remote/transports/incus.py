@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from typing import ClassVar
 
 from roamlet.remote.errors import ConnectError, NoPython, NotAllowed, TargetNotFound, TargetNotRunning
 from roamlet.remote.transports.command import Command, Meaning, checked_arguments, checked_name
@@ -12,9 +13,9 @@ INSTANCE = re.compile(r"([\w.-]*\w:)?[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?")
 class Incus(Command):
     """Starts a Python in `instance`, a name or remote:name. `client` is "incus", or "lxc" for LXD."""
 
-    program = "incus"
-    comes_with = "the package incus-client"
-    meanings = (
+    program: str = "incus"
+    comes_with: str = "the package incus-client"
+    meanings: ClassVar[tuple[Meaning, ...]] = (
         Meaning(
             r"(Instance|Container) not found|not found$|doesn't exist",
             TargetNotFound,
@@ -55,7 +56,7 @@ class Incus(Command):
             raise ValueError(f'client must be "incus", or "lxc" for LXD, not {client!r}')
         if client == "lxc":
             self.program, self.comes_with = "lxc", "LXD's client, the snap lxd or the package lxd-client"
-        self.incus_args = checked_arguments(incus_args, "incus_args")
+        self.incus_args: tuple[str, ...] = checked_arguments(incus_args, "incus_args")
 
     def words(self) -> list[str]:
         return [self.program, *self.incus_args, "exec", "--mode=non-interactive", self.target, "--"]

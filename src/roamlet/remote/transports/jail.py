@@ -1,6 +1,7 @@
 """An interpreter in a running jail of FreeBSD, by way of jexec."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from roamlet.remote.errors import NoPython, NotAllowed, TargetNotFound
 from roamlet.remote.transports.command import Command, Meaning, checked_arguments, checked_name, checked_user
@@ -11,7 +12,7 @@ class Jail(Command):
 
     program = "jexec"
     comes_with = "FreeBSD; with via=, a context on that machine, it runs there"
-    meanings = (
+    meanings: ClassVar[tuple[Meaning, ...]] = (
         Meaning(
             r"jail \"?[^\"\n]+\"? not found",
             TargetNotFound,
@@ -42,8 +43,8 @@ class Jail(Command):
         self, jail: str, *, python: str | None = None, user: str | None = None, jexec_args: Sequence[str] = ()
     ) -> None:
         super().__init__(checked_name(jail, "a jail"), python)
-        self.user = checked_user(user)
-        self.jexec_args = checked_arguments(jexec_args, "jexec_args")
+        self.user: str | None = checked_user(user)
+        self.jexec_args: tuple[str, ...] = checked_arguments(jexec_args, "jexec_args")
 
     def words(self) -> list[str]:
         user = [] if self.user is None else ["-U", self.user]

@@ -74,9 +74,11 @@ class Kubectl(Command):
         kubectl_args: Sequence[str] = (),
     ) -> None:
         super().__init__(checked_name(pod, "a pod", POD), python)
-        self.container = None if container is None else checked_name(container, "a container of a pod", LABEL)
-        self.namespace = None if namespace is None else checked_name(namespace, "a namespace", LABEL)
-        self.kubectl_args = checked_arguments(kubectl_args, "kubectl_args")
+        self.container: str | None = (
+            None if container is None else checked_name(container, "a container of a pod", LABEL)
+        )
+        self.namespace: str | None = None if namespace is None else checked_name(namespace, "a namespace", LABEL)
+        self.kubectl_args: tuple[str, ...] = checked_arguments(kubectl_args, "kubectl_args")
 
     def words(self) -> list[str]:
         where = [] if self.namespace is None else [f"--namespace={self.namespace}"]

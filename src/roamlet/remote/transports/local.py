@@ -16,9 +16,9 @@ class Local(Transport):
     name = "local"
 
     def __init__(self, python: str | None = None, where: str = "on this machine") -> None:
-        self.python = sys.executable if python is None else checked_python(python)
+        self.python: str = sys.executable if python is None else checked_python(python)
         self.where = where
-        self.pythons = (self.python,)
+        self.pythons: tuple[str, ...] = (self.python,)
 
     @property
     def to(self) -> str:

@@ -1,6 +1,7 @@
 """An interpreter in a running container of LXC, by way of lxc-attach."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from roamlet.remote.errors import NoPython, NotAllowed, TargetNotFound, TargetNotRunning
 from roamlet.remote.transports.command import Command, Meaning, checked_arguments, checked_name
@@ -11,7 +12,7 @@ class Lxc(Command):
 
     program = "lxc-attach"
     comes_with = "the package lxc"
-    meanings = (
+    meanings: ClassVar[tuple[Meaning, ...]] = (
         Meaning(
             r"Insuff?ici?e?nt privileges|Failed to (create|open) .*[Pp]ermission denied|Permission denied - ",
             NotAllowed,
@@ -40,7 +41,7 @@ class Lxc(Command):
 
     def __init__(self, container: str, *, python: str | None = None, lxc_args: Sequence[str] = ()) -> None:
         super().__init__(checked_name(container, "a container"), python)
-        self.lxc_args = checked_arguments(lxc_args, "lxc_args")
+        self.lxc_args: tuple[str, ...] = checked_arguments(lxc_args, "lxc_args")
 
     def words(self) -> list[str]:
         return ["lxc-attach", "--clear-env", *self.lxc_args, "--name", self.target, "--"]

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from typing import ClassVar
 
 from roamlet.remote.errors import ConnectError, NoPython, NotAllowed, TargetNotFound, TargetNotRunning
 from roamlet.remote.transports.command import Command, Meaning, checked_arguments, checked_name, checked_user
@@ -13,7 +14,7 @@ class Nspawn(Command):
 
     program = "systemd-nspawn"
     comes_with = "the package systemd-container"
-    meanings = (
+    meanings: ClassVar[tuple[Meaning, ...]] = (
         Meaning(
             r"[Nn]eed to be root|Operation not permitted|Permission denied",
             NotAllowed,
@@ -64,8 +65,8 @@ class Nspawn(Command):
         if not isinstance(directory, str) or not directory.startswith("/") or "\0" in directory:
             raise ValueError(f"directory must be the full path of a container's root, not {directory!r}")
         super().__init__(directory, python)
-        self.user = checked_user(user)
-        self.nspawn_args = checked_arguments(nspawn_args, "nspawn_args")
+        self.user: str | None = checked_user(user)
+        self.nspawn_args: tuple[str, ...] = checked_arguments(nspawn_args, "nspawn_args")
 
     @property
     def name(self) -> str:

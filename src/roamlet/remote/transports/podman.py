@@ -1,5 +1,7 @@
 """An interpreter in a running container of Podman."""
 
+from typing import ClassVar
+
 from roamlet.remote.errors import ConnectError, NotAllowed, TargetNotFound, TargetNotRunning
 from roamlet.remote.transports.command import Meaning
 from roamlet.remote.transports.docker import NO_PROGRAM, NO_USER, Docker
@@ -10,7 +12,7 @@ class Podman(Docker):
 
     program = "podman"
     comes_with = "the package podman"
-    meanings = (
+    meanings: ClassVar[tuple[Meaning, ...]] = (
         Meaning(
             r"no container with name or ID|no such container",
             TargetNotFound,

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
+from typing import ClassVar
 
 from roamlet.remote.errors import ConnectError, NoPython, NotAllowed, TargetNotFound, TargetNotRunning
 from roamlet.remote.transports import quoted
@@ -32,7 +33,7 @@ class Setns(Command):
 
     program = "nsenter"
     comes_with = "the package util-linux"
-    meanings = (
+    meanings: ClassVar[tuple[Meaning, ...]] = (
         Meaning(
             r"cannot open /proc/\d+/ns/\w+: Permission denied|Operation not permitted|Permission denied",
             NotAllowed,
@@ -74,8 +75,8 @@ class Setns(Command):
         super().__init__(str(pid) if container is None else checked_name(container, "a container"), python)
         self.pid = pid
         self.runtime = runtime
-        self.namespaces = _checked_namespaces(namespaces)
-        self.nsenter_args = checked_arguments(nsenter_args, "nsenter_args")
+        self.namespaces: tuple[str, ...] | None = _checked_namespaces(namespaces)
+        self.nsenter_args: tuple[str, ...] = checked_arguments(nsenter_args, "nsenter_args")
 
     def words(self) -> list[str]:
         which = ["--all"] if self.namespaces is None else [f"--{name}" for name in self.namespaces]

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Sequence
+from typing import ClassVar
 
 from roamlet.remote.errors import HostUnreachable, NoAllocation, NoPython, NotAllowed, RequestRefused, TargetNotFound
 from roamlet.remote.transports.command import Command, Meaning, checked_arguments, checked_name
@@ -35,7 +36,7 @@ class Slurm(Command):
 
     program = "srun"
     comes_with = "the package slurm-client"
-    meanings = (
+    meanings: ClassVar[tuple[Meaning, ...]] = (
         Meaning(
             r"Unable to confirm allocation|Expired or invalid job|Invalid job id|already completing or completed|"
             r"Job has been (revoked|cancelled)|allocation .* has been revoked",
@@ -118,7 +119,7 @@ class Salloc(Command):
 
     program = "salloc"
     comes_with = "the package slurm-client"
-    meanings = (
+    meanings: ClassVar[tuple[Meaning, ...]] = (
         SAYS_NOTHING,
         Meaning(
             r"allocation (?P<job>\d+) has been revoked|Job has been (cancelled|revoked)|Job cancelled before",

@@ -84,17 +84,17 @@ class Ssh(Transport):
         ssh_args: Sequence[str] = (),
         timeout: float = 30,
     ) -> None:
-        self.host = _checked_host(host)
-        self.user = _checked_user(user)
-        self.port = _checked_port(port)
-        self.ssh_args = checked_arguments(ssh_args, "ssh_args")
+        self.host: str = _checked_host(host)
+        self.user: str | None = _checked_user(user)
+        self.port: int | None = _checked_port(port)
+        self.ssh_args: tuple[str, ...] = checked_arguments(ssh_args, "ssh_args")
         self.timeout = timeout
         ask = ("ssh", "-G", *self.ssh_args, "-T", *self.where(), "--", self.host)
         # ssh puts names before what a server asks, which may have any number of lines.
         answers = Answers(password, "ROAMLET_SSH_PASSWORD", self.to, functools.partial(_is_for, ask), one_line=True)
-        self.answers = answers if answers.available else None
+        self.answers: Answers | None = answers if answers.available else None
         own = f"python{sys.version_info[0]}.{sys.version_info[1]}"
-        self.pythons = (own, "python3", "python") if python is None else (checked_python(python),)
+        self.pythons: tuple[str, ...] = (own, "python3", "python") if python is None else (checked_python(python),)
 
     @property
     def name(self) -> str:

@@ -1,6 +1,7 @@
 """An interpreter under another account of the same machine, by way of su."""
 
 import shlex
+from typing import ClassVar
 
 from roamlet.remote.errors import AuthenticationFailed, ConnectError, NotAllowed, TargetNotFound
 from roamlet.remote.terminal.terminal import TAKE_PIPES_BACK
@@ -14,7 +15,7 @@ class Su(Account):
     program = "su"
     password_variable = "ROAMLET_SU_PASSWORD"
     comes_with = "the package util-linux"
-    meanings = (
+    meanings: ClassVar[tuple[Meaning, ...]] = (
         Meaning(
             r"su: Authentication failure|su: incorrect password|su: Authentication token",
             AuthenticationFailed,

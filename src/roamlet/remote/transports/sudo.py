@@ -1,6 +1,7 @@
 """An interpreter under another account of the same machine, by way of sudo and its rules."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from roamlet.remote.errors import AuthenticationFailed, NoPython, NotAllowed, TargetNotFound
 from roamlet.remote.terminal.prompts import NOTHING, Held
@@ -13,7 +14,7 @@ class Sudo(Account):
     program = "sudo"
     password_variable = "ROAMLET_SUDO_PASSWORD"
     comes_with = "the package sudo"
-    meanings = (
+    meanings: ClassVar[tuple[Meaning, ...]] = (
         Meaning(
             r"incorrect password attempt|Sorry, try again",
             AuthenticationFailed,
@@ -68,7 +69,7 @@ class Sudo(Account):
         sudo_args: Sequence[str] = (),
     ) -> None:
         super().__init__(user, python=python, password=password)
-        self.sudo_args = checked_arguments(sudo_args, "sudo_args")
+        self.sudo_args: tuple[str, ...] = checked_arguments(sudo_args, "sudo_args")
 
     def words(self) -> list[str]:
         ask = ["-n"] if self.answers is None else ["-p", "[sudo] password for %p: "]

@@ -40,7 +40,7 @@ class Packer(values.Packer):
         """`version`: of the Python on the target. `owner`: of the values that it keeps; None for a message that may name none."""
         super().__init__(refer, aside)  # type: ignore[no-untyped-call]
         self.modules: dict[str, bool] = {}  # name -> whether it must be had
-        self.code = False
+        self.code: bool = False
         self.kept: list[Kept[Any]] = []
         self._owner = owner
         self._version = version

@@ -62,7 +62,7 @@ class Incoming:
     """Decodes one message that came up."""
 
     def __init__(self) -> None:
-        self.strangers = False
+        self.strangers: bool = False
 
     def loads(
         self, body: bytes, refer: Callable[[int], Any] | None = None, until: Callable[[], bool] | None = None

@@ -20,7 +20,8 @@ class Named:
     """A global: module and qualified name."""
 
     def __init__(self, module: str, name: str) -> None:
-        self.module, self.name = module, name
+        self.module: str = module
+        self.name: str = name
 
     def is_maker(self, *names: str) -> bool:
         """Whether it is one of ours of these names."""
@@ -31,7 +32,8 @@ class Made:
     """An object: what makes it, of which arguments, and what is put into it after that."""
 
     def __init__(self, maker: Any, args: Any) -> None:
-        self.maker, self.args = maker, args
+        self.maker: Any = maker
+        self.args: Any = args
         self.state: Any = None
         self.values: list[Any] = []
         self.pairs: list[tuple[Any, Any]] = []
@@ -45,7 +47,9 @@ class Row:
     """A list, tuple, set or frozenset. `sizes`, of a tuple alone: the bytes that each of its values takes in the file."""
 
     def __init__(self, kind: str, values: list[Any], sizes: list[int] | None = None) -> None:
-        self.kind, self.values, self.sizes = kind, values, sizes or []
+        self.kind: str = kind
+        self.values: list[Any] = values
+        self.sizes: list[int] = sizes or []
 
 
 class Pairs:

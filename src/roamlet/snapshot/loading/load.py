@@ -161,8 +161,8 @@ def mapping_proxy(found: Any) -> Any:
     return types.MappingProxyType(found)
 
 
-lazy_import = lazy_imports.made
-lock = _thread.allocate_lock
+lazy_import: Callable[..., Any] = lazy_imports.made
+lock: Callable[[], _thread.LockType] = _thread.allocate_lock
 recursive_lock = _thread.RLock
 
 
@@ -240,7 +240,7 @@ def _type_awaited() -> type:
         coroutine.close()
 
 
-AwaitedType = _type_awaited()  # of what a coroutine's __await__() returns: it has no name
+AwaitedType: type = _type_awaited()  # of what a coroutine's __await__() returns: it has no name
 
 
 def exception(kind: type[BaseException], args: tuple[Any, ...]) -> BaseException:
@@ -305,15 +305,17 @@ def _only_in_loads(name: str) -> Callable[..., Any]:
     return made
 
 
-function = _only_in_loads("function")
-nested = _only_in_loads("nested")
-cell = _only_in_loads("cell")
-plain_tasklet = _only_in_loads("plain_tasklet")
-plain_channel = _only_in_loads("plain_channel")
-tasklet = _only_in_loads("tasklet")
-channel = _only_in_loads("channel")
-channel_by_number = _only_in_loads("channel_by_number")  # it stays in the process that a tasklet migrates from
-named = _only_in_loads("named")  # what a class holds
+function: Callable[..., Any] = _only_in_loads("function")
+nested: Callable[..., Any] = _only_in_loads("nested")
+cell: Callable[..., Any] = _only_in_loads("cell")
+plain_tasklet: Callable[..., Any] = _only_in_loads("plain_tasklet")
+plain_channel: Callable[..., Any] = _only_in_loads("plain_channel")
+tasklet: Callable[..., Any] = _only_in_loads("tasklet")
+channel: Callable[..., Any] = _only_in_loads("channel")
+channel_by_number: Callable[..., Any] = _only_in_loads(
+    "channel_by_number"
+)  # it stays in the process that a tasklet migrates from
+named: Callable[..., Any] = _only_in_loads("named")  # what a class holds
 
 
 class Loader(pickle.Unpickler):
@@ -323,8 +325,8 @@ class Loader(pickle.Unpickler):
     """How many operands of the outermost frame are of use, from the top; -1: all."""
 
     def __init__(self, references: Iterable[tuple[Reference, bytes]], pickles: memoryview) -> None:
-        self.stream = io.BytesIO(pickles)
-        self.size = len(pickles)
+        self.stream: io.BytesIO = io.BytesIO(pickles)
+        self.size: int = len(pickles)
         super().__init__(self.stream)
         self.references = references
         self.functions: list[types.FunctionType] = []  # those that they mean

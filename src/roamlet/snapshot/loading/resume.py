@@ -37,10 +37,11 @@ class Source:
     """A file that a job can go on from: its header has been checked, and nothing of it used."""
 
     def __init__(self, path: "str | bytes | os.PathLike[Any]") -> None:
-        self.file = os.path.realpath(os.fsdecode(path))
+        self.file: str = os.path.realpath(os.fsdecode(path))
         with open(self.file, "rb") as stream:
             self._identity = identity_of(os.fstat(stream.fileno()))
             data = self._named(lambda: format.read_file(stream))
+        self.header: format.Header
         self.header, self._pickles = self._named(lambda: format.read(data))
 
     def resumed(self, reader: type[load.Loader]) -> tasklet[Any]:

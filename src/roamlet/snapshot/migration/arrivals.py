@@ -55,6 +55,7 @@ class Arrival:
         self.wait: Wait | None = None
         restoring = load.Restoring(unpickler, paused=True)
         try:
+            self.tasklet: Any
             self.tasklet, contents = unpickler.read()
             if not unpickler.objects or self.tasklet is not unpickler.objects[0]:
                 raise BadSnapshot("the tasklet cannot be read here: these bytes are something else")
@@ -64,7 +65,7 @@ class Arrival:
             raise
         except Exception as error:
             raise BadSnapshot(f"the tasklet cannot be read here: {error}") from error
-        self.generators = unpickler.generators
+        self.generators: list[Any] = unpickler.generators
         if restoring.started:
             ((_, box, wait),) = restoring.started
             self.wait = Wait(*wait)

@@ -46,7 +46,7 @@ class TaskletPickler(Saver):
         main: str | None,
     ) -> None:
         """`main`: by which name the main script can be imported in the destination, if it can."""
-        self.file = io.BytesIO()
+        self.file: io.BytesIO = io.BytesIO()
         super().__init__(self.file)
         self.item = item
         self.wait = wait

@@ -17,7 +17,7 @@ class Suspended:
     def __init__(self, item: "tasklet[...]", decision: MigrationDecision | None = None) -> None:
         """`decision`: what it waits for, if it has called move_to() itself."""
         self.tasklet = item
-        self.wait = Wait(*_native.detach(item))
+        self.wait: Wait = Wait(*_native.detach(item))
         self.decision = decision
         self._begun = item.frame is not None
         self._nowhere: channel[None] = channel()

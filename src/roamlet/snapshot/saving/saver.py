@@ -46,7 +46,7 @@ class Saver(pickle.Pickler):
 
     def __init__(self, file: io.BytesIO, by_value: Collection[str] = ()) -> None:
         super().__init__(file, 5)
-        self.by_value = frozenset(by_value)
+        self.by_value: frozenset[str] = frozenset(by_value)
         self.table: dict[tuple[Reference, bytes], int] = {}
         self.functions: dict[types.FunctionType, int | types.FunctionType] = {}
         self.queue: list[object] = []
@@ -65,7 +65,9 @@ class Saver(pickle.Pickler):
         self.refused: object = self.reducing
         self.with_ids: list[Any] = []  # dictionaries and sets whose keys could be id()s
         # Neither _names nor a method of ours: asked for each object, and no cycle.
-        self.persistent_id = _native.names(by_name.places(), types.MethodType(_named, weakref.proxy(self)))  # type: ignore[method-assign]
+        self.persistent_id: Callable[[Any], Any] = _native.names(
+            by_name.places(), types.MethodType(_named, weakref.proxy(self))
+        )
 
     def save(self, root: object) -> None:
         """Write the root and all that belongs to it."""

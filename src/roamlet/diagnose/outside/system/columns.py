@@ -32,7 +32,7 @@ class Members:
         offsets = [offset for _, offset, _ in members]
         end = max(offset + width for offset, width in zip(offsets, widths, strict=True))
         self._low = min(offsets) & ~7 if size is None else 0
-        self.size = (end - self._low + 7) & ~7 if size is None else size
+        self.size: int = (end - self._low + 7) & ~7 if size is None else size
         if any(offset % width for offset, width in zip(offsets, widths, strict=True)) or not (
             min(offsets) >= 0 and end - self._low <= self.size and max(end, self.size) < LARGEST and self.size % 8 == 0
         ):
@@ -65,7 +65,8 @@ class Rows:
     """The objects that were read, in the order of `ids`, their addresses. `columns`: by the number of a member."""
 
     def __init__(self, ids: list[int], columns: list[Column]) -> None:
-        self.ids, self.columns = ids, columns
+        self.ids: list[int] = ids
+        self.columns: list[Column] = columns
         self._places: dict[int, int] | None = None
 
     def __len__(self) -> int:

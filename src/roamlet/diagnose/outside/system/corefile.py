@@ -46,7 +46,9 @@ class CoreSource(Source):
     """A core file. `exe`: the program's file, where it is not where it was. Raises CannotRead for what is no core file."""
 
     def __init__(self, path: str, exe: str | None = None) -> None:
-        self.pid, self.command, self.problems = 0, "", list[str]()
+        self.pid: int = 0
+        self.command: str = ""
+        self.problems: list[str] = list[str]()
         self._files: dict[str, mmap.mmap | None] = {}
         self._exe = exe
         if exe is not None and self._mapped(exe) is None:

@@ -81,11 +81,11 @@ class Memory:
     def __init__(self, source: Source, shift: int) -> None:
         self.source = source
         self.shift = shift
-        self.size = 1 << shift
-        self.mask = self.size - 1
+        self.size: int = 1 << shift
+        self.mask: int = self.size - 1
         self.blocks: dict[int, Block] = {}
         self._places: dict[int, int] = {}  # of blocks, in this process
-        self.late = 0
+        self.late: int = 0
         self.direct = False
 
     def read(self, address: int, size: int) -> bytes:
@@ -220,7 +220,7 @@ class ProcessSource(Source):
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
-        self.calls = 0
+        self.calls: int = 0
         self.look()
         self._readv = getattr(ctypes.CDLL(None, use_errno=True), "process_vm_readv", None)  # None: a libc that lacks it
 

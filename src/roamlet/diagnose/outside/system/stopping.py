@@ -67,7 +67,7 @@ class Stopped:
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.seized: dict[int, int] = {}  # thread -> the signal that it is to get when it goes on
-        self.seconds = 0.0
+        self.seconds: float = 0.0
         self.instructions: dict[int, int] = {}  # where each thread stands, as far as that is known
         self._tracer = threading.get_native_id()
         libc = ctypes.CDLL(None, use_errno=True)

@@ -1,9 +1,10 @@
 """Versions of packages on both sides: which is newer, and whether they agree. Compares texts and knows nothing of contexts."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cmp_to_key
+from typing import Any
 
 from roamlet.remote.modules.finding import distributions, standard
 from roamlet.remote.modules.finding.sources import Missing, find
@@ -68,7 +69,7 @@ def compare(one: str, other: str) -> int:
     return (left > right) - (left < right)
 
 
-newest_last = cmp_to_key(compare)
+newest_last: Callable[[str], Any] = cmp_to_key(compare)
 
 
 def _key(version: str) -> list[int]:

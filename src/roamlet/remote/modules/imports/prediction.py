@@ -91,19 +91,19 @@ class Prediction:
 
     def __init__(self, walk: Walk, first: Closure, hints: Hints) -> None:
         self.walk = walk
-        self.first = {location.name: location for location in first.modules}
+        self.first: dict[str, Location] = {location.name: location for location in first.modules}
         self.hints = hints
         # "cache+memory://" speaks of a module "memory" as well as "memory" does
-        self.words = {part.lower() for word in hints.words for part in _PARTS.findall(word) if len(part) > 1} | {
-            word.lower() for word in hints.words
-        }
+        self.words: set[str] = {
+            part.lower() for word in hints.words for part in _PARTS.findall(word) if len(part) > 1
+        } | {word.lower() for word in hints.words}
         self.certain: set[str] = set()
         self.sure: set[str] = set()
-        self.spent = 0.0
-        self.called = {name.partition(".")[0] for name in hints.modules}
+        self.spent: float = 0.0
+        self.called: set[str] = {name.partition(".")[0] for name in hints.modules}
         self.near: set[str] = set()
         self.known_tops: set[str] = set()
-        self.counted = -1
+        self.counted: int = -1
         self.failing: dict[str, bool] = {}
 
     def run(self) -> None:

@@ -90,7 +90,7 @@ class Walk:
         self.has = has
         self.policy = policy
         self.platform = platform
-        self.result = Closure()
+        self.result: Closure = Closure()
         self.found: dict[str, Location | Missing] = {}
         self.edges: dict[str, list[str]] = {}
         self.listings: dict[str, Listing | None] = {}
@@ -98,10 +98,10 @@ class Walk:
         self.failing: set[str] = set()
         self.roots: set[str] = set()
         # The module whose imports are followed, if it finds some of them by what it adds to sys.path.
-        self.changes_path = ""
+        self.changes_path: str = ""
         self.largest_file = LARGEST_FILE
         self.most: float | None = None  # bytes of sources
-        self.weight = 0
+        self.weight: int = 0
 
     def lookup(self, name: str) -> Location | Missing:
         known = self.found.get(name)
