@@ -129,7 +129,8 @@ cleanroom:
 
 nightly:
 	@status=0; tools/test_all.sh $(ARGS) || status=1; tools/try_debian_python.sh || status=1; $(MAKE) test-exhaustive || status=1; \
-	$(MAKE) wheels ARGS= || status=1; \
+	$(MAKE) wheels ARGS='--debian --aarch64' || status=1; \
+	tools/newcomer.sh bookworm forky || status=1; \
 	$(MAKE) judges ARGS= || status=1; \
 	$(MAKE) soak ARGS='tests/diagnose/outside' || status=1; \
 	tools/cleanroom.sh bare user locale space || status=1; exit $$status

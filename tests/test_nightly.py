@@ -19,6 +19,7 @@ PARTS = {
     "test_all": "tools/test_all.sh",
     "try_pythons": "tools/try_debian_python.sh",
     "python": ".venv/bin/python",
+    "newcomer": "tools/newcomer.sh",
     "cleanroom": "tools/cleanroom.sh",
 }
 
@@ -36,11 +37,12 @@ def test_nightly_runs_all_and_fails_when_a_part_fails(fails, tmp_path):
         (tmp_path / name).touch()
     done = subprocess.run(["make", "nightly", "ARGS=-x"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode != 0) is bool(fails), done.stdout + done.stderr
-    first, newer, exhaustive, built, judged, second, third = (tmp_path / "ran").read_text().splitlines()
+    first, newer, exhaustive, built, newcomer, judged, second, third = (tmp_path / "ran").read_text().splitlines()
     assert first == "tools/test_all.sh -x"
     assert newer.split() == ["tools/try_debian_python.sh"]
     assert exhaustive.startswith(".venv/bin/python tools/pytest_run.py ") and " -m exhaustive " in exhaustive
-    assert built.split() == [".venv/bin/python", "-m", "tools.wheels"]
+    assert built.split() == [".venv/bin/python", "-m", "tools.wheels", "--debian", "--aarch64"]
+    assert newcomer.split() == ["tools/newcomer.sh", "bookworm", "forky"]
     assert judged.split() == [".venv/bin/python", "-m", "tools.judges"]
     assert second.startswith(".venv/bin/python -m pytest ") and second.endswith("-m soak tests/diagnose/outside")
     # All rooms but the one that .ci/run makes.

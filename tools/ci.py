@@ -74,12 +74,17 @@ JOBS = {
     "lab": Job("make test-lab", ("make", "test-lab"), r" files at once$|^FAILED|^UNSTABLE|^E  "),
     "ansible": Job("make test-ansible", ("make", "test-ansible"), r" in [\d.]+s|^FAILED|^UNSTABLE|^E  "),
     "check": Job("make check", ("make", "check"), r"FAILED|^make check failed"),
+    "newcomer": Job(
+        "a newcomer with a wheel, in a fresh Debian without a compiler",
+        ("sh", "-c", "make wheels ARGS='--once 3.11' && ALONE=1 make newcomer"),
+        r" s  |in all|FAILED",
+    ),
     "odd": on_pythons("3.11", "3.12", "3.14"),
     "even": on_pythons("3.11", "3.13", "3.15"),
 }
 
 # Those of a lane run one after the other; both take about as long. Those of the second work on .venv, none of the first does.
-LANES = (("room", "odd", "even"), ("environment", "lab", "check", "ansible"))
+LANES = (("room", "odd", "even"), ("environment", "lab", "check", "newcomer", "ansible"))
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import gzip
 import io
 import os
+import platform
 import shutil
 import tarfile
 import tempfile
@@ -10,7 +11,7 @@ import venv
 from collections.abc import Iterable
 from pathlib import Path
 
-from tools.commands import ROOT, call, say
+from tools.commands import ROOT, Failed, call, say
 from tools.wheels import crossing
 from tools.wheels.crossing import Cross
 from tools.wheels.interpreters import WORK, Interpreter, own_environment, platform_tag
@@ -97,8 +98,14 @@ def build(tools: Path, sources: Path, into: Path, found: Iterable[Interpreter], 
         path = f"{tools}{os.pathsep}{os.environ.get('PATH', '')}"
         for wheel_file in sorted(raw.glob("*.whl")):
             machine = wheel_file.stem.rpartition("-linux_")[2]
-            repair = [tools / "auditwheel", "repair", "--plat", platform_tag(machine), "--wheel-dir", into, wheel_file]
+            # Of another processor auditwheel takes no name, and chooses the oldest that fits.
+            wanted = platform_tag(machine)
+            name = wanted if machine == platform.machine() else "auto"
+            repair = [tools / "auditwheel", "repair", "--plat", name, "--wheel-dir", into, wheel_file]
             call(repair, **{**environment, "PATH": path})
+            begin = wheel_file.stem.rpartition("-")[0]
+            if not list(into.glob(f"{begin}-*{wanted}*.whl")):
+                raise Failed(f"{wheel_file.name} needs a newer C library than {wanted} has: look at core/c/portable.h")
         for app in APPS:
             say(f"{app.name}: sdist and wheel")
             call([tools / "python", "-m", "build", "--outdir", into, source / app.relative_to(ROOT)], **environment)
