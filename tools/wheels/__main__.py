@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from tools.commands import ROOT, Failed, say
 from tools.pythons import VERSIONS
 from tools.wheels import crossing
-from tools.wheels.building import build, clean_copy, programs
+from tools.wheels.building import build, clean_copy, programs, settings
 from tools.wheels.interpreters import DEBIAN, WORK, in_debian, interpreters
 from tools.wheels.judging import bill_of_materials, check, compare, sums, try_out
 
@@ -49,11 +49,12 @@ def main(words: Sequence[str]) -> int:
         crossed = crossing.prepare(found) if options.aarch64 else []
         tools = programs()
         shutil.rmtree(WORK / "sources", ignore_errors=True)
-        sources = clean_copy(WORK / "sources")  # once: the work tree may change meanwhile
+        # Both once: the work tree may change meanwhile.
+        sources, environment = clean_copy(WORK / "sources"), settings()
         runs = [WORK / "first", *([] if options.once else [WORK / "second"])]
         for run in runs:
             shutil.rmtree(run, ignore_errors=True)
-            build(tools, sources, run, found, crossed)
+            build(tools, sources, environment, run, found, crossed)
         if not options.once:
             compare(*runs)
             say("Built twice: the same bit for bit")

@@ -75,10 +75,16 @@ def settle(sdist: Path, when: int) -> None:
                 archive.addfile(new, io.BytesIO(contents.get(old.name, b"")))
 
 
-def build(tools: Path, sources: Path, into: Path, found: Iterable[Interpreter], crossed: Iterable[Cross] = ()) -> None:
-    """Everything, once, from a clean copy into a folder that is made."""
+def build(
+    tools: Path,
+    sources: Path,
+    environment: dict[str, str],
+    into: Path,
+    found: Iterable[Interpreter],
+    crossed: Iterable[Cross] = (),
+) -> None:
+    """Everything, once, from a clean copy into a folder that is made. `environment`: that of settings()."""
     into.mkdir(parents=True)
-    environment = settings()
     when = int(environment["SOURCE_DATE_EPOCH"])
     with tempfile.TemporaryDirectory(prefix="build-", dir=WORK) as scratch:
         source = shutil.copytree(sources, Path(scratch) / "source")
