@@ -1,5 +1,5 @@
 """For mkdocs: the navigation is what docs/contents.md lists, in its order; and links from a page to files outside of docs/
-become their text. On GitHub and in a clone they lead to the file.
+become their text. On GitHub and in a clone they lead to the file. The page of the examples gets the programs themselves.
 """
 
 import re
@@ -9,6 +9,8 @@ from typing import Any
 FILES = r"src|apps|tests|tools|bench|examples|prototypes|[A-Z]+\.md|pyproject\.toml|Makefile"
 OUTSIDE = re.compile(rf"\[([^\]]+)\]\((?:\.\./)+(?:{FILES})[^)\s]*\)")
 SECTION = re.compile(r"^- \*\*(?P<title>[^*]+)\*\*:(?P<links>.*?)(?=^- |\Z)", re.MULTILINE | re.DOTALL)
+EXAMPLE = re.compile(r"\]\((\w+)\.py\)")
+PROGRAMS = "<!-- programs -->"
 LINK = re.compile(r"\[(?P<title>[^\]]+)\]\((?P<page>[\w/-]+\.md)\)")
 
 
@@ -27,5 +29,16 @@ def on_config(config: Any, **_: Any) -> Any:
     return config
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
+def programs(folder: Path) -> str:
+    """The table of the examples, whose links lead to the programs below it, and each program."""
+    table = [line for line in (folder / "README.md").read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    names = EXAMPLE.findall("\n".join(table))
+    pieces = [EXAMPLE.sub(lambda found: f"](#{found[1]}py)", "\n".join(table))]
+    pieces += [f"## {name}.py\n\n```python\n{(folder / f'{name}.py').read_text(encoding='utf-8')}```" for name in names]
+    return "\n\n".join(pieces)
+
+
+def on_page_markdown(markdown: str, config: Any = None, **_: Any) -> str:
+    if config is not None and PROGRAMS in markdown:
+        markdown = markdown.replace(PROGRAMS, programs(Path(config.docs_dir).parent / "examples"))
     return OUTSIDE.sub(r"\1", markdown)

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -174,6 +175,17 @@ def test_the_picture_of_the_front_page_is_drawn_from_the_table_of_servers():
     assert front_picture.PICTURE.read_text(encoding="utf-8") == front_picture.drawn(values)
     assert f">{values['gevent']}</text>" in front_picture.drawn(values)
     assert front_picture.figures("") == {}
+
+
+def test_the_page_of_the_examples_has_each_program():
+    folder = Path(signatures.ROOT, "examples")
+    page = mkdocs_hook.on_page_markdown(
+        f"# Them\n\n{mkdocs_hook.PROGRAMS}\n", SimpleNamespace(docs_dir=str(folder.parent / "docs"))
+    )
+    for path in folder.glob("*.py"):
+        assert f"[{path.name}](#{path.stem}py)" in page
+        assert f"## {path.name}\n\n```python\n{path.read_text(encoding='utf-8')}```" in page
+    assert mkdocs_hook.PROGRAMS in Path(signatures.ROOT, "docs/examples.md").read_text(encoding="utf-8")
 
 
 def test_links_to_files_outside_of_the_documentation_become_their_text():
