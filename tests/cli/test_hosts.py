@@ -56,9 +56,9 @@ def test_each_host_is_one_object_with_what_is_known_of_it(inventory):
     )
     assert db == {
         "host": "db", "address": "10.0.0.7", "local": False, "user": None, "port": None, "python": "/usr/bin/python3.8",
-        "via": "gate", "ssh_args": ["-o", "Port=5", "-o", "ProxyJump=gate"], "groups": ["everything"],
+        "via": "gate", "ssh_args": ["-o", "Port=5", "-o", "ProxyJump=gate"], "groups": ["everything", "all"],
     }  # fmt: skip
-    assert (extra["user"], extra["port"], extra["groups"]) == ("deploy", 2222, ["web", "everything"])
+    assert (extra["user"], extra["port"], extra["groups"]) == ("deploy", 2222, ["web", "everything", "all"])
 
 
 def test_columns_that_say_nothing_are_left_out(inventory):

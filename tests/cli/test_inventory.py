@@ -123,6 +123,25 @@ def test_a_toml_file_has_groups_of_groups_and_settings_for_each(tmp_path):
     assert hosts_from(["me@web02"], inventory)[0].user == "me"  # what is typed wins
 
 
+def test_all_is_every_host_of_a_toml_file_as_of_ansibles(tmp_path):
+    inventory = written(tmp_path, "hosts.toml", TOML + '\n[hosts.alone]\nuser = "me"\n')
+    hosts = {host.name: host for host in hosts_from(["all"], inventory)}
+    assert {"web01", "web02", "web03", "deploy@extra:2222", "db", "alone"} <= set(hosts)
+    assert hosts["alone"].user == "me"
+    own = written(tmp_path, "own.toml", '[groups]\nall = ["web"]\nother = ["db"]\n')
+    assert names(["all"], own) == ["web"]
+
+
+def test_a_word_that_is_almost_a_group_is_refused_and_a_host_is_not(tmp_path):
+    inventory = written(tmp_path, "hosts.toml", '[groups]\nweb = ["web1", "weba"]\ndatabases = ["db"]\n')
+    for word, meant in (("webb", "web"), ("database", "databases")):
+        with pytest.raises(UsageError, match=f"almost one: did you mean '{meant}'.*{word}:22"):
+            names([word], inventory)
+    for word in ("web2", "weba", "db", "beta", "webb:22", "me@webb", "webb.example.com"):
+        assert names([word], inventory) == [word]
+    assert names(["webb"]) == ["webb"]  # without an inventory
+
+
 def check_ansible(inventory):
     hosts = {host.name: host for host in hosts_from(["all"], inventory)}
     web, db = "web01.example.com", "db-a"

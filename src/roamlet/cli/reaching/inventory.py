@@ -13,6 +13,7 @@ from typing import Any
 
 from roamlet.cli._errors import UsageError
 
+ALIKE = 0.8  # of difflib: a letter too many or too few in a word of three, another one in a word of five
 MOST_HOSTS = 10_000
 RANGE = re.compile(r"\[([^\[\]]*)\]")
 NUMBERS = re.compile(r"(\d+)[-:](\d+)(?::(\d+))?")
@@ -57,6 +58,8 @@ def hosts_from(words: Iterable[str], inventory: Inventory | None = None) -> list
             if not one:
                 raise UsageError(f"-H {word!r} names an empty host; separate hosts by one comma: -H a,b")
             group = one in inventory.groups or one.startswith("@")
+            if not group:
+                _refuse_misspelt(one, inventory)
             for host in _hosts_of(one, inventory, ()):
                 if host.name in typed and not group:
                     raise UsageError(f"-H names {host.name!r} more than once; each host runs the function once")
@@ -66,6 +69,21 @@ def hosts_from(words: Iterable[str], inventory: Inventory | None = None) -> list
                 if len(found) > MOST_HOSTS:
                     raise UsageError(f"-H {word!r}: more than {MOST_HOSTS} hosts; is a range too wide?")
     return list(found.values())
+
+
+def _refuse_misspelt(word: str, inventory: Inventory) -> None:
+    """Refuse a word that is almost a group of the inventory: ssh would take it for some machine. A word with a digit is a host."""
+    if not inventory.groups or word in inventory.settings or not re.fullmatch(r"[^\W\d][^\W\d.-]*", word):
+        return
+    # Inside: it takes longer to load than the words take to be read.
+    from difflib import get_close_matches
+
+    alike = get_close_matches(word, inventory.groups, n=1, cutoff=ALIKE)
+    if alike and all(word not in members for members in inventory.groups.values()):
+        raise UsageError(
+            f"-H {word!r} is no group of -i, and almost one: did you mean {alike[0]!r}? A host that is called so is named with its "
+            f"port, {word}:22"
+        )
 
 
 def _split(word: str) -> list[str]:
@@ -244,6 +262,8 @@ def _from_toml(said: Mapping[str, Any]) -> Inventory:
             settings = {**settings, "ssh_args": tuple(map(str, settings["ssh_args"]))}  # noqa: PLW2901
         for host in _hosts_of(name, Inventory(inventory.groups), ()):
             inventory.settings.setdefault(str(host.address), {}).update(settings)
+    if "all" not in inventory.groups:
+        inventory.groups["all"] = [*inventory.groups, *said.get("hosts", {})]
     return inventory
 
 
