@@ -85,7 +85,9 @@ def test_bash_offers_every_option_and_command(commands):
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
 def test_bash_offers_values_files_and_hosts(tmp_path, monkeypatch):
     (tmp_path / ".ssh").mkdir()
-    (tmp_path / ".ssh/config").write_text("Host web01 web02\n  User x\nHost *.example !no\nhost = db\n")
+    (tmp_path / ".ssh/config").write_text(
+        "Host web01 web02\n  User x\nHost *.example !no\nhost = db\nHost x$(touch${IFS}made) `touch made`\n"
+    )
     (tmp_path / "a file").touch()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -95,6 +97,7 @@ def test_bash_offers_values_files_and_hosts(tmp_path, monkeypatch):
         ["roamlet", "put", "--symlinks", ""],
         ["roamlet", "put", "--symlinks", "=", "fo"],
         ["roamlet", "run", "-H", ""],
+        ["roamlet", "run", "-H", "db,we"],
         ["roamlet", "completion", ""],
         ["roamlet", "show", "a"],
         ["roamlet", "run", "--at-once", ""],
@@ -103,11 +106,13 @@ def test_bash_offers_values_files_and_hosts(tmp_path, monkeypatch):
         ["keep", "follow", "skip"],
         ["follow"],
         ["web01", "web02", "db"],
+        ["db,web01", "db,web02"],
         ["bash", "zsh", "fish"],
         ["a", "file"],
         [],
         ["--yes"],
     ]
+    assert not (tmp_path / "made").exists()
 
 
 def test_fish_offers_every_option_and_command(commands, tmp_path):

@@ -10,7 +10,7 @@ _roamlet_hosts() {
     local file
     for file in ~/.ssh/config ~/.ssh/config.d/*; do
         [ -r "$file" ] && sed -n 's/^[[:space:]]*[Hh][Oo][Ss][Tt][[:space:]=]\\{1,\\}//p' "$file"
-    done 2>/dev/null | tr -s ' \\t' '\\n' | grep -v '[*?!]'
+    done 2>/dev/null | sed 's/#.*//' | tr -s ' \\t' '\\n' | grep -x '[A-Za-z0-9._:@%-]\\{1,\\}'
 }
 
 _roamlet() {
@@ -31,7 +31,14 @@ _END = """\
     case "$word" in -*) words=$flags kind= ;; esac
     case "$kind" in
         file) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
-        host) mapfile -t COMPREPLY < <(compgen -W "$(_roamlet_hosts)" -- "$word") ;;
+        host)
+            # Not by compgen -W, which expands its words once more: names of hosts are data. After a comma the next one begins.
+            local ahead= name
+            case "$word" in *,*) ahead=${word%,*}, ;; esac
+            while read -r name; do
+                if [[ $name == "${word##*,}"* ]]; then COMPREPLY+=("$ahead$name"); fi
+            done < <(_roamlet_hosts)
+            ;;
         *) mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word") ;;
     esac
 }

@@ -26,7 +26,15 @@ PTRACE = Path("/proc/sys/kernel/yama/ptrace_scope")
 def findings() -> Iterator[Finding]:
     """All about this machine."""
     for look in (python, core, tables, ssh, descriptors, reading_of_processes, shared_memory, cache):
-        yield look()
+        yield guarded(look)
+
+
+def guarded(look: Callable[[], Finding]) -> Finding:
+    """What it finds; where it fails, that."""
+    try:
+        return look()
+    except Exception as error:  # one thing that is broken hides no other
+        return Finding(look.__name__.replace("_", " "), "wrong", f"{type(error).__name__}: {error}")
 
 
 def python() -> Finding:
@@ -36,6 +44,7 @@ def python() -> Finding:
 
 def core(load: Callable[[str], object] = importlib.import_module) -> Finding:
     """The C core, and which switching backend it has."""
+    again = shlex.join([sys.executable, "-m", "pip", "install", "--force-reinstall", "roamlet"])
     try:
         from roamlet.core import backend  # here, because it cannot be loaded at all on some Pythons, which is a finding
     except ImportError as error:
@@ -49,10 +58,8 @@ def core(load: Callable[[str], object] = importlib.import_module) -> Finding:
         load("roamlet.core._native")
         why = "the native one can be loaded now"
     except ImportError as error:
-        why = f"the native one, which saves and moves tasklets, cannot be loaded: {error}"
-    return Finding(
-        "roamlet", "note", f"{said}; {why}", "install roamlet again, with a C compiler: pip install --force-reinstall ."
-    )
+        why = f"the native one, which saves and moves tasklets, cannot be loaded: {error}. From a clone, install its folder"
+    return Finding("roamlet", "note", f"{said}; {why}", again)
 
 
 def tables() -> Finding:
@@ -127,7 +134,13 @@ def shared_memory() -> Finding:
 
 def cache() -> Finding:
     """The folder where compressed modules are kept."""
-    from roamlet.remote.modules.disk_cache import PLACE, place  # here: it loads the core, which may be what is wrong
+    try:
+        from roamlet.remote.modules.disk_cache import (
+            PLACE,
+            place,
+        )  # here: it loads the core, which may be what is wrong
+    except ImportError:
+        return Finding("cache", "note", "it is not looked at, as roamlet's core cannot be loaded")
 
     folder = place()
     if folder is None:

@@ -82,16 +82,23 @@ class TaskletThread:
         while True:
             wake = self._wake = Waiter()  # set before the look at the jobs: a `post` after that look wakes this one
             while self._jobs:
-                tasklet(self._jobs.popleft())()
+                tasklet(_guarded)(self._jobs.popleft())
             try:
                 if self._ending:
                     schedule()  # each job begins: then the end of the thread is raised in it, and it tells what waits for it
                     return
                 wake.wait()
-            except BaseException:  # of a job, or of a tasklet that it has started: the thread serves all contexts
+            except BaseException:  # of a tasklet that a job or an output function started; the thread goes on
                 if thread_ends():
                     raise
-                _log.exception("a background job of roamlet.remote failed; this is a mistake in roamlet")
+                _log.exception("a tasklet failed that was started in the thread %r, which serves contexts", self.name)
+
+
+def _guarded(job: Job) -> None:
+    try:
+        job()
+    except Exception:
+        _log.exception("a background job of roamlet.remote failed; this is a mistake in roamlet")
 
 
 class Threads:
