@@ -10,8 +10,9 @@ import roamlet_hubs_sent as sent
 import roamlet_sent
 
 from roamlet import remote
+from roamlet.core import CancelScope
 from roamlet.remote import hubs as hubs_module
-from tests.remote.inside import link_of
+from tests.remote.inside import calls_of, link_of
 from tests.remote.raising import raises
 from tests.remote.stopping import gone
 
@@ -144,6 +145,43 @@ def test_contexts_and_functions_among_the_targets_are_taken_as_they_are(hubs):
         assert not own.closed
         assert [result.error for result in results] == [None] * 10
         assert len(opener.ways) == 8
+
+
+# ---- when it is left early
+
+
+def test_a_fan_out_that_is_left_early_gives_back_hubs_that_died(hubs):
+    contexts = []
+    results = remote.gather(HOSTS, os.getpid, open=Opener(then=contexts.append), hubs=hubs, at_once=1)
+    next(results)
+    [hub] = contexts
+    os.kill(hub.facts.pid, signal.SIGKILL)
+    assert link_of(hub).ended.wait(5)
+    results.close()
+    assert calls_of(hub).threads is None
+
+
+def test_a_fan_out_that_is_cancelled_closes_its_hubs(hubs):
+    contexts = []
+    with CancelScope() as scope:
+        for _ in remote.gather(HOSTS, os.getpid, open=Opener(then=contexts.append), hubs=hubs, at_once=2):
+            scope.cancel()
+    assert scope.cancelled
+    assert contexts and all(calls_of(context).threads is None for context in contexts)
+
+
+def test_open_all_closes_everything_when_it_is_cancelled(hubs):
+    contexts = []
+
+    def cancel_after_three(context):
+        contexts.append(context)
+        if len(contexts) == 3:
+            scope.cancel()
+
+    with CancelScope() as scope:
+        remote.open_all(HOSTS, open=Opener(then=cancel_after_three), hubs=hubs, at_once=1)
+    assert len(contexts) == 3
+    assert all(calls_of(context).threads is None for context in contexts)
 
 
 # ---- when one dies

@@ -16,7 +16,7 @@ from roamlet.remote.errors import CallTimeout, ConnectError, ContextDied
 from roamlet.remote.hubs import TRIES, Hubs, Tree
 from roamlet.remote.open import ssh
 from roamlet.sync import Condition, Lock
-from roamlet.sync._outcome import TaskletKilled, alike
+from roamlet.sync._outcome import alike
 
 T = TypeVar("T")
 
@@ -239,16 +239,19 @@ def open_all(
             tries += 1
             try:
                 context = _opened(host, open) if tree is None or not isinstance(host, str) else tree.open(index)
-                return Result(context.name, index, time.monotonic() - begun, tries, value=context)
+                result = Result(context.name, index, time.monotonic() - begun, tries, value=context)
             except Exception as error:
-                if not limits.allow(error, tries):
-                    return Result(_name(host), index, time.monotonic() - begun, tries, error=error.with_traceback(None))
+                if limits.allow(error, tries):
+                    continue
+                result = Result(_name(host), index, time.monotonic() - begun, tries, error=error.with_traceback(None))
+            results[index] = result  # here: its tasklet may be killed before anybody takes what it returns
+            return result
 
     results: dict[int, Result[Context]] = {}
 
     def run(pairs: Iterable[tuple[int, str | Callable[[], Context]]]) -> None:
-        for result in _run(pairs, one, at_once):
-            results[result.index] = result
+        for _ in _run(pairs, one, at_once):
+            pass
 
     try:
         run(ordered)
@@ -258,9 +261,8 @@ def open_all(
             lost = {index for index, result in results.items() if result.value is not None and tree.lost_hub(index)}
             run([pair for pair in ordered if pair[0] in lost])
     except BaseException:
-        for result in results.values():
-            if result.value is not None:
-                result.value.close()
+        with roamlet.shield():
+            Opened([result.value for result in results.values() if result.value is not None], []).close()
         raise
     in_order = [results[index] for index in sorted(results)]
     return Opened([r.value for r in in_order if r.value is not None], [r for r in in_order if r.error is not None])
@@ -309,14 +311,16 @@ def _run(
             else:
                 yield result
     finally:
-        for tasklet in running:
-            if tasklet.alive:
-                tasklet.kill()
-        for tasklet in running:  # some may still be closing what they had opened
-            with contextlib.suppress(TaskletKilled):
-                tasklet.join()
-        if tree is not None:
-            tree.close()
+        try:
+            for tasklet in running:
+                if tasklet.alive:
+                    tasklet.kill()
+            with roamlet.shield():
+                for tasklet in running:  # some may still be closing what they had opened
+                    tasklet.wait()
+        finally:
+            if tree is not None:
+                tree.close()
 
 
 def _tree(

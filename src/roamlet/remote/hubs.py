@@ -215,7 +215,10 @@ class Tree:
                 group.hub.close()
 
     def close(self) -> None:
-        """Close all hubs, and so the contexts that were opened through them."""
+        """Close all hubs, and so the contexts that were opened through them. No scope or time-out around it keeps it from that."""
         hubs = [group.hub for group in set(self._of.values()) if group.hub is not None]
-        for closing in [roamlet.spawn(hub.close) for hub in hubs if not hub.closed]:
-            closing.join()
+        with roamlet.shield():
+            for closing in [
+                roamlet.spawn(hub.close) for hub in hubs
+            ]:  # those that died, too: they give back what they hold
+                closing.wait()
