@@ -14,7 +14,7 @@ from roamlet.core import CancelScope
 from roamlet.remote import hubs as hubs_module
 from tests.remote.inside import calls_of, link_of
 from tests.remote.raising import raises
-from tests.remote.stopping import gone
+from tests.remote.stopping import gone, stop
 
 BY_LETTER = {"a": ["a1", "a2", "a3", "a4"], "b": ["b1", "b2", "b3"]}
 HOSTS = ["a1", "b1", "a2", "alone", "b2", "a3", "b3", "a4"]
@@ -23,8 +23,9 @@ HOSTS = ["a1", "b1", "a2", "alone", "b2", "a3", "b3", "a4"]
 class Opener:
     """Opens local contexts in place of ssh, and notes how. `bad`: hosts that cannot be opened; `then(context)` comes afterwards."""
 
-    def __init__(self, bad=(), then=lambda context: None):
+    def __init__(self, bad=(), then=lambda context: None, timeout=30):
         self.ways = []
+        self.timeout = timeout
         self.bad = bad
         self.then = then
 
@@ -32,7 +33,7 @@ class Opener:
         self.ways.append((host, via and via.name))
         if host in self.bad:
             raise remote.HostUnreachable(f"no way to {host}")
-        context = remote.local(via=via, name=name or host)
+        context = remote.local(via=via, name=name or host, timeout=self.timeout)
         self.then(context)
         return context
 
@@ -222,6 +223,33 @@ def test_hosts_behind_a_hub_that_dies_while_they_are_opened_go_another_way(hubs)
     assert killed[0].closed
     assert opener.direct.count("a2") == 1  # it became the hub
     assert {via for host, via in opener.ways if host in ("a3", "a4")} == {"a2"}
+
+
+def test_a_hub_that_stops_without_a_word_is_replaced(hubs, monkeypatch):
+    monkeypatch.setattr(hubs_module, "PROBE", 0.5)
+    contexts = []
+    opener = Opener(then=contexts.append, timeout=3)
+    results = {}
+    for result in remote.gather(HOSTS, os.getppid, open=opener, hubs=hubs, at_once=1):
+        results[result.host] = result
+        if len(results) == 1:  # the others of its group were not opened yet
+            stop(contexts[0].facts.pid)
+    assert [result.error for result in results.values()] == [None] * len(HOSTS)
+    assert [way for way in opener.ways if way[0] in ("a1", "a2")] == [("a1", None), ("a2", "a1"), ("a2", None)]
+    assert {via for host, via in opener.ways if host in ("a3", "a4")} == {"a2"}
+    assert gone(contexts[0].facts.pid)
+
+
+def test_a_hub_that_answers_is_kept_when_a_host_behind_it_is_not_ready_in_time(hubs):
+    def too_late(context):
+        if context.name == "a2":
+            context.close()
+            raise remote.ConnectTimeout("a2 was not ready")
+
+    opener = Opener(then=too_late)
+    results = {r.host: r for r in remote.gather(HOSTS, os.getppid, open=opener, hubs=hubs, at_once=1)}
+    assert [host for host, result in results.items() if result.error is not None] == ["a2"]
+    assert Counter(via for _, via in opener.ways) == {None: 3, "a1": 3, "b1": 2}
 
 
 def test_open_all_opens_again_what_a_hub_has_taken_with_it(hubs):

@@ -11,14 +11,17 @@ from dataclasses import dataclass
 
 import roamlet
 from roamlet import io
+from roamlet.remote.calls.engine import calls_of
 from roamlet.remote.context import Context
-from roamlet.remote.errors import ConnectError, ContextClosed, ContextDied
+from roamlet.remote.errors import CallTimeout, ConnectError, ConnectTimeout, ContextClosed, ContextDied, RemoteError
+from roamlet.remote.link.link import LIMIT
 from roamlet.sync import Lock
 
 BEYOND = 100  # hosts: so many are opened directly, at some 1.5 ms of CPU time and 4 descriptors each
 MOST = 100  # contexts behind one hub
 TRIES = 3  # hosts of one group that may fail as its hub; what is left is opened directly then
 LOOKUPS = 32  # at a time
+PROBE = 5.0  # seconds in which a hub must answer when a host opened through it was not ready in time
 
 Open = Callable[[int, Context | None], Context]
 """Opens the host at this place in the list, through the context if one is given."""
@@ -51,7 +54,9 @@ class Hubs:
 
     **This is a grant of rights**: all that goes to a host, and comes from it, passes its hub, which could read and change it. ssh
     runs there, with the keys and the configuration of that place. When a hub dies, another host of its group takes its place, as
-    often as three times; then what is left is opened directly. A call that may have begun is an error, and not made again.
+    often as three times; then what is left is opened directly. A call that may have begun is an error, and not made again. A hub
+    that stops without a word is asked when a host opened through it is not ready in time, and is dead when it does not answer
+    within 5 seconds. Nothing else finds that out: calls that go through hubs need a `timeout`.
     """
 
     by: Callable[[str], Hashable | None] | Mapping[str, Iterable[str]] = subnet
@@ -112,6 +117,18 @@ def _parts(group: list[int], most: int) -> Iterator[list[int]]:
         yield group[number * len(group) // count : (number + 1) * len(group) // count]
 
 
+def _end_if_silent(hub: Context) -> None:
+    """End a hub that no longer answers: it is stopped, or its host is gone without a word. Blocks this tasklet meanwhile."""
+    try:
+        hub.call(abs, (1,), timeout=PROBE)
+    except CallTimeout:
+        link = calls_of(hub).link
+        link.give_up(f"it did not answer within {PROBE:g} seconds, and no host could be opened through it")
+        link.ended.wait(LIMIT)
+    except RemoteError:  # it has ended
+        pass
+
+
 class _Group:
     """The hosts that share a hub. `left`: those of which something is still to be done."""
 
@@ -170,7 +187,9 @@ class Tree:
             self._used[place] = hub
             try:
                 return self._open(place, hub)
-            except (ConnectError, ContextDied, ContextClosed):
+            except (ConnectError, ContextDied, ContextClosed) as error:
+                if hub is not None and isinstance(error, ConnectTimeout):
+                    _end_if_silent(hub)
                 if hub is None or not hub.closed:
                     raise
 

@@ -187,7 +187,9 @@ def _tunnel(transport: Transport, via: Calls, number: int, deadline: float) -> T
         via.link.refuse_if_ended(None)
         via.shipping.need("link.router", deadline)
     except TimeoutError:
-        problem = f"{via.name!r}, which is to start it, takes no more at present"
+        raise ConnectTimeout(
+            f"the {transport.to} was not started: {via.name!r}, which is to start it, takes no more at present"
+        ) from None
     except RemoteError as error:
         problem = str(error)
     else:
