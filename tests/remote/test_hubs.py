@@ -206,6 +206,18 @@ def test_after_three_hubs_that_failed_the_rest_is_opened_directly():
     assert sorted(opener.direct) == hosts
 
 
+def test_a_host_that_fails_at_each_of_its_tries_counts_once(hubs):
+    opener = Opener(bad=["a1"])
+    results = {r.host: r for r in remote.gather(HOSTS, os.getpid, open=opener, hubs=hubs, at_once=1, retries=2)}
+    assert results["a1"].tries == 3
+    assert Counter(way for way in opener.ways if way[0] in BY_LETTER["a"]) == {
+        ("a1", None): 3,
+        ("a2", None): 1,
+        ("a3", "a2"): 1,
+        ("a4", "a2"): 1,
+    }
+
+
 def test_hosts_behind_a_hub_that_dies_while_they_are_opened_go_another_way(hubs):
     killed = []
 

@@ -53,10 +53,11 @@ class Hubs:
     leads to at most `most` contexts; a larger group gets more hubs.
 
     **This is a grant of rights**: all that goes to a host, and comes from it, passes its hub, which could read and change it. ssh
-    runs there, with the keys and the configuration of that place. When a hub dies, another host of its group takes its place, as
-    often as three times; then what is left is opened directly. A call that may have begun is an error, and not made again. A hub
-    that stops without a word is asked when a host opened through it is not ready in time, and is dead when it does not answer
-    within 5 seconds. Nothing else finds that out: calls that go through hubs need a `timeout`.
+    runs there, with the keys and the configuration of that place. When a hub dies, another host of its group takes its place. When
+    three hosts of a group have died as its hub, or could not be opened to become it, what is left of the group is opened
+    directly. A call that may have begun is an error, and not made again. A hub that stops without a word is asked when a host
+    opened through it is not ready in time, and is dead when it does not answer within 5 seconds. Nothing else finds that out:
+    calls that go through hubs need a `timeout`.
     """
 
     by: Callable[[str], Hashable | None] | Mapping[str, Iterable[str]] = subnet
@@ -137,7 +138,7 @@ class _Group:
         self.lock = Lock()  # held while a hub is opened: the others of the group wait for it
         self.hub: Context | None = None
         self.place = -1  # of the hub, among the hosts
-        self.failures = 0
+        self.failed: set[int] = set()  # places of those that could not be opened as its hub, or died as such
 
 
 class Tree:
@@ -174,11 +175,11 @@ class Tree:
             self._used[place] = None
             with group.lock:
                 hub = self._living_hub(group)
-                if hub is None and group.failures < TRIES:
+                if hub is None and len(group.failed) < TRIES:
                     try:
                         group.hub = self._open(place, None)
                     except Exception:
-                        group.failures += 1
+                        group.failed.add(place)
                         raise
                     group.place = place
                     return group.hub
@@ -198,7 +199,7 @@ class Tree:
         """Only under the lock of the group."""
         if group.hub is not None and group.hub.closed:
             gone, group.hub = group.hub, None
-            group.failures += 1
+            group.failed.add(group.place)
             gone.close()  # it gives back what it holds
         return group.hub
 
