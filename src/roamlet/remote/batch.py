@@ -6,16 +6,18 @@ Contexts in allocations that end with this process are for allocations.py.
 import os
 import re
 import shlex
+import time as clock
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from roamlet.remote.allocations import ANSWER, CLIENT, request_words
+from roamlet.remote.allocations import CLIENT, request_words
 from roamlet.remote.calls.engine import calls_of
 from roamlet.remote.context import Context
-from roamlet.remote.errors import ConnectError, RequestRefused
+from roamlet.remote.errors import ConnectError, ConnectTimeout, RequestRefused
 from roamlet.remote.modules import Modules
 from roamlet.remote.opening.commands import ask
 from roamlet.remote.opening.recording import script
+from roamlet.remote.transports import ended, quoted
 from roamlet.remote.transports.command import checked_arguments
 from roamlet.remote.transports.local import checked_python
 from roamlet.remote.transports.slurm import Salloc
@@ -23,6 +25,8 @@ from roamlet.remote.transports.slurm import Salloc
 __all__ = ["sbatch"]
 
 LARGEST = 4_000_000  # bytes of a script: Slurm takes 4 MiB, unless its configuration says otherwise
+LINE = 200  # characters of a line of sbatch's in an error
+_NUMBER = re.compile(r"^(?:Submitted batch job )?(\d+)(?:;\S+| on cluster \S+)?\s*$", re.MULTILINE)
 _ARRAY = re.compile(r"[\d,:%-]+")
 
 
@@ -57,7 +61,8 @@ def sbatch(
 
     `nodes` to `constraint` are sbatch's options of the same names, `sbatch_args` further ones. Blocks this tasklet only, `timeout`
     seconds at most. Raises RequestRefused for what Slurm does not take, a script of more than 4 MB among it, NotAllowed,
-    HostUnreachable, and what Context.detach does for what cannot travel; no job is submitted then.
+    HostUnreachable, and what Context.detach does for what cannot travel; no job is submitted then. Raises ConnectTimeout when
+    sbatch did not end in time, and ConnectError for what else it says: whether there is a job is not known then.
     """
     if array is not None and (not isinstance(array, str) or not _ARRAY.fullmatch(array)):
         raise ValueError(f"array must be numbers as sbatch has them, such as '0-9' or '1,3,5-7%2', not {array!r}")
@@ -87,6 +92,7 @@ def sbatch(
     request += [f"--{name}={value}" for name, value in (("array", array), ("output", path)) if value is not None]
     request += checked_arguments(sbatch_args, "sbatch_args")
     place = None if via is None else calls_of(via)
+    deadline = clock.monotonic() + timeout
     text = script(place, python, modules or Modules(), function, args, kwargs, timeout)
     if len(text) > LARGEST:
         raise RequestRefused(
@@ -94,19 +100,31 @@ def sbatch(
             "and Slurm takes 4 MB, so no job was submitted.\n"
             "    Install the large packages where the nodes find them, and name that Python: python='/shared/venv/bin/python'."
         )
-    name = getattr(function, "__name__", "roamlet")
-    words = ["sbatch", "--parsable", f"--job-name={re.sub(r'[^A-Za-z0-9_.-]', '-', name)}", *request]
-    said = ask(place, words, max(ANSWER, timeout), data=text, comes_with=CLIENT)
-    found = re.search(r"^(\d+)(;\S+)?$", said.text, re.MULTILINE)
-    if said.exit_code or found is None:
-        error = Salloc("job", (), "python").explain(said.exit_code, said.lines)
-        if type(error) is ConnectError:
-            shown = "\n".join(f"        {line}" for line in said.lines)
-            error = ConnectError(
-                f"sbatch failed, and no job was submitted:\n{shown}\n    Try it by hand: {shlex.join(words)}"
-            )
-        try:
-            raise error
-        finally:
-            del error  # its traceback holds this frame
-    return found[1]
+    name = re.sub(r"[^A-Za-z0-9_.-]", "-", getattr(function, "__name__", "roamlet"))
+    words = ["sbatch", "--parsable", f"--job-name={name}", *request]
+    left = deadline - clock.monotonic()
+    if left <= 0:
+        raise ConnectTimeout(
+            f"making the script took all of the {timeout:g} seconds, so no job was submitted: give a longer timeout="
+        )
+    own_name = any(word.startswith(("-J", "--job-name")) for word in sbatch_args)
+    unknown = f"whether a job was submitted is not known; see squeue --me{'' if own_name else f' --name={name}'}"
+    try:
+        said = ask(place, words, left, data=text, comes_with=CLIENT)
+    except ConnectTimeout as late:
+        late.args = (f"{late}\n    {unknown[0].upper()}{unknown[1:]}",)
+        raise
+    found = _NUMBER.search(said.text)
+    if found is not None:  # whatever its exit code: with --wait that is the job's
+        return found[1]
+    error = Salloc("job", (), "python").explain(said.exit_code, said.lines)
+    if said.exit_code == 0 or type(error) is ConnectError:
+        lines = [line[:LINE] for line in (*said.errors.splitlines(), *said.text.splitlines())]
+        error = ConnectError(
+            f"sbatch {ended(said.exit_code)} and gave no number of a job; {unknown}\n{quoted(lines)}\n"
+            f"    Try it by hand: {shlex.join(words)}"
+        )
+    try:
+        raise error
+    finally:
+        del error  # its traceback holds this frame

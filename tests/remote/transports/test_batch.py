@@ -1,5 +1,6 @@
 """Functions as batch jobs: the scripts really run, on each interpreter; sbatch is a stand-in, and the real one in tests/soak."""
 
+import importlib
 import os
 import random
 import subprocess
@@ -10,6 +11,7 @@ import roamlet_batch_sent
 
 import roamlet
 from roamlet import remote
+from roamlet.remote import batch
 from tests.remote import interpreters
 from tests.remote.raising import raises
 from tests.remote.transports.slurm_standin import Slurm
@@ -128,7 +130,8 @@ def test_channels_do_not_travel_into_a_job(slurm):
         ("sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)\n",
          remote.HostUnreachable, "scontrol ping"),
         ("sbatch: error: Batch job submission failed: Job violates accounting/QOS policy\n", remote.NotAllowed, "sacctmgr"),
-        ("sbatch: error: something else\n", remote.ConnectError, "no job was submitted:.*something else.*Try it by hand: sbatch"),
+        ("sbatch: error: something else\n", remote.ConnectError,
+         "exit code 1 and gave no number of a job; .*is not known; see squeue --me --name=work\n.*something else.*by hand: sbatch"),
     ],
 )  # fmt: skip
 def test_what_sbatch_says_becomes_a_named_error(said, error, says, slurm):
@@ -136,6 +139,57 @@ def test_what_sbatch_says_becomes_a_named_error(said, error, says, slurm):
     with raises(remote.ConnectError, match=says) as caught:
         remote.sbatch(roamlet_batch_sent.work, (1,), python=sys.executable)
     assert type(caught.value) is error
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (0, "Submitted batch job 42\n"),
+        (0, "Welcome.\nSubmitted batch job 42 on cluster west\n"),
+        (3, "42\n"),  # --wait: the exit code is the job's
+    ],
+)
+def test_a_number_says_that_a_job_was_submitted(code, said, slurm):
+    slurm.says("sbatch", code, said)
+    assert remote.sbatch(roamlet_batch_sent.work, (1,), python=sys.executable) == "42"
+
+
+def test_an_answer_without_a_number_is_no_claim_and_is_shown_in_part(slurm):
+    slurm.says("sbatch", 0, "Thanks. " * 10_000 + "\n" + "a line\n" * 10_000)
+    with raises(
+        remote.ConnectError, match="ended with exit code 0.*submitted is not known; see squeue --me\n"
+    ) as caught:
+        remote.sbatch(roamlet_batch_sent.work, (1,), python=sys.executable, sbatch_args=["--job-name=own"])
+    assert len(str(caught.value)) < 1500
+
+
+def test_whether_a_job_is_there_is_not_known_when_sbatch_takes_too_long(slurm, monkeypatch):
+    monkeypatch.setattr(batch, "script", lambda *args: b"")
+    (slurm.folder / "sbatch").write_text("#!/bin/sh\ncat >/dev/null\necho 42\nexec sleep 100\n")
+    with raises(
+        remote.ConnectTimeout, match="42.*Whether a job was submitted is not known; see squeue --me --name=work"
+    ):
+        remote.sbatch(roamlet_batch_sent.work, (1,), python=sys.executable, timeout=2, sbatch_args=["--wait"])
+
+
+def test_a_script_that_takes_all_the_time_is_not_submitted(slurm, monkeypatch):
+    monkeypatch.setattr(batch, "script", lambda *args: roamlet.sleep(0.1) or b"")
+    with raises(remote.ConnectTimeout, match=r"all of the 0\.05 seconds, so no job was submitted"):
+        remote.sbatch(roamlet_batch_sent.work, (1,), timeout=0.05)
+    assert slurm.calls("sbatch") == []
+
+
+def test_a_module_that_ends_its_interpreter_is_noticed_at_once(slurm, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "roamlet_ends.py").write_text(  # by its end all that is sent has come
+        f"import os, time\nif os.getpid() != {os.getpid()}:\n    time.sleep(1)\n    os._exit(3)\ndef work():\n    pass\n"
+    )
+    roamlet_ends = importlib.import_module("roamlet_ends")
+    try:
+        with raises(remote.ContextDied, match="exit code 3"):
+            remote.sbatch(roamlet_ends.work, python=sys.executable, timeout=20)
+    finally:
+        del sys.modules["roamlet_ends"]
 
 
 def test_a_job_is_submitted_in_the_place_of_via(slurm):

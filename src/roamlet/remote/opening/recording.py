@@ -28,6 +28,7 @@ OUTPUT = b"/proc/self/fd/3"  # where what the function prints goes, in the scrip
 RECORDED = 4  # the descriptor of the recording
 
 # Writes down what it reads before it hands that on: by the time that the interpreter answers, all that led to the answer is there.
+# It keeps no descriptor that the interpreter answers on: that one's end is to be seen at once.
 _RECORD = """\
 import fcntl,os,sys,tempfile
 f=tempfile.TemporaryFile()
@@ -40,6 +41,7 @@ if not p:
   os.dup2(a,b);os.close(a)
  os.execvp(sys.argv[1],sys.argv[1:])
 os.close(r)
+os.close(1)
 def put(n,d):
  while d:d=d[os.write(n,d):]
 while 1:
