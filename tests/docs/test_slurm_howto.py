@@ -36,7 +36,7 @@ def test_the_program_prints_what_the_page_says(tmp_path):
     slurm, done = run(SCRIPT, tmp_path)
     assert done == (0, SCRIPT.prints, "")
     (request,) = slurm.calls("salloc")
-    assert request[2:4] == ["--ntasks=3", "--time=0:10:00"]
+    assert request[:2] == ["--ntasks=3", "--time=0:10:00"]
     assert slurm.given_back
 
 

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from functools import partial
-from pathlib import Path
 
 import pytest
 import roamlet_sent
@@ -15,6 +14,7 @@ import roamlet_sent
 import roamlet
 from roamlet import remote
 from roamlet.executor import Executor
+from roamlet.remote.calls.engine import opened
 from tests.docs.blocks import ROOT, scripts
 from tests.remote.raising import raises
 from tests.remote.transports.private_system import PYTHON
@@ -227,7 +227,7 @@ def test_a_failed_node_is_named_so(login):
 def test_no_context_is_left_where_one_does_not_come_about(login):
     with raises(remote.NoPython, match="the node has no /no/such/python"):
         remote.allocation(ntasks=3, nodes=2, python="/no/such/python")
-    assert Path("/proc/self/task").exists()
+    assert opened() == []
 
 
 def test_the_program_of_the_howto_prints_what_the_page_says(login, tmp_path):

@@ -9,12 +9,14 @@ import re
 import secrets
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, NamedTuple
 
 import roamlet
+from roamlet._escapes import escaped
 from roamlet.remote.calls.engine import Calls, calls_of
 from roamlet.remote.context import Context
 from roamlet.remote.errors import ConnectError, ConnectTimeout, NoAllocation, NotScheduled
@@ -27,7 +29,6 @@ from roamlet.remote.opening.connect import connect
 from roamlet.remote.transports.command import checked_arguments, checked_name
 from roamlet.remote.transports.local import checked_python
 from roamlet.remote.transports.slurm import JOB, Salloc, Slurm
-from roamlet.sync._outcome import TaskletKilled
 
 __all__ = ["Allocation", "allocation"]
 
@@ -35,6 +36,7 @@ QUEUE = 600.0  # seconds in Slurm's queue
 ASKING = 5.0  # seconds between two looks at the queue
 ANSWER = 30.0  # seconds for an answer of Slurm's controller
 CLIENT = "the package slurm-client"
+MOST = 10_000  # tasks of an allocation
 _WORD = re.compile(r"[\w.:,*&|()\[\]{}@/+=%-]+")
 
 _log = logging.getLogger("roamlet.remote")
@@ -64,13 +66,15 @@ class Allocation:
     def close(self) -> None:
         """Close all contexts, many at once, and give the allocation back if it was requested here.
 
-        Blocks this tasklet only; thread-safe; raises nothing.
+        Blocks this tasklet only; thread-safe. Raises nothing but what ends the waiting, Cancelled where a time is over; all ends
+        without this tasklet then.
         """
-        for them in (self.contexts, self._hubs):
-            for closed in [roamlet.spawn(context.close) for context in them]:
+        try:
+            for closed in [roamlet.spawn(context.close) for context in (*self.contexts, *self._hubs)]:
                 closed.join()
-        if self._holder is not None:
-            self._holder.close()
+        finally:
+            if self._holder is not None:
+                self._holder.close()
 
     def __enter__(self) -> "Allocation":
         return self
@@ -108,19 +112,22 @@ def allocation(
 ) -> Allocation:
     """Open a context for each task of an allocation of Slurm's: of one that is requested, of `job`, or of this process's own.
 
-    `nodes` to `constraint` are salloc's options of the same names, and `salloc_args` further ones; any of them requests an
-    allocation. Without them it is that of `job`: a number, that of an array for all its running jobs, or one of an array, "17_3".
-    Without `job` it is the one that this process runs in. What was requested is given back by close(), or when this process ends,
-    a SIGKILL included; other allocations are left as they are. `via` is a context on a login node, where salloc and srun run.
+    `nodes` to `constraint` are salloc's options of the same names, and `salloc_args` further ones, but not a job name, which is
+    roamlet's own; any of them requests an allocation. Without them it is that of `job`: a number, that of an array for all its
+    running jobs, or one of an array, "17_3". Without `job` it is the one that this process runs in. What was requested is given
+    back by close(), or when this process ends, a SIGKILL included; other allocations are left as they are. `via` is a context
+    on a login node, where salloc and srun run.
 
     `queue`: seconds that the request may wait; `progress` is called with a line whenever its state in the queue changes. Contexts
     on one node are processes of one step: the node's processors are theirs together, and what travels crosses the way to the
     node once. `exact` gives each a step of its own with `cpus_per_task` processors (srun --exact). `slurm_args` are further
     options of srun. `timeout` is for each context, and everything else as for `ssh`.
 
-    Blocks this tasklet only; when it is killed, the request is taken back. Raises RequestRefused for what Slurm does not know or
-    cannot give, NotScheduled when the queue took too long, NoAllocation where no such job runs, NotAllowed, HostUnreachable where
-    the controller is silent, and what `slurm` raises when not all contexts come about; nothing is left then.
+    Blocks this tasklet only; when it is killed, the request is taken back. An error of `progress` is logged. Raises
+    RequestRefused for what Slurm does not know or cannot give, NotScheduled when the queue took too long, which says what to type
+    if the request could not be taken back, NoAllocation where no such job runs, NotAllowed, HostUnreachable where the controller
+    is silent, ConnectError for more than 10,000 tasks, and what `slurm` raises when not all contexts come about; no context is
+    left then.
     """
     named = {
         "nodes": nodes,
@@ -145,7 +152,9 @@ def allocation(
             layout = _layout(held, holder, inside=True, timeout=queue)
         else:
             jobs = _existing(job, place)
-            layout = [task for one in jobs for task in _layout(one, place, inside=job is None, timeout=queue)]
+            found = _layouts(jobs, place, inside=job is None, timeout=queue)
+            jobs = list(found)
+            layout = [task for tasks in found.values() for task in tasks]
         opening = _Opening(via, tuple(slurm_args), exact, cpus_per_task, options)
         contexts, hubs = opening.open(layout)
     except BaseException:
@@ -221,34 +230,45 @@ def _requested(
     """Request it and wait for it. What is returned holds it until it is closed, or has ended; with its number."""
     name = f"roamlet-{secrets.token_hex(6)}"
     python = _python_of(place)
-    with _watched(name, place, progress) as waiting:
-        try:
-            holder = connect(Salloc(name, request, python, arguments), name=name, timeout=queue, output=None, via=place)
-        except ConnectTimeout as error:
-            late = str(error).partition("\n    Does the host answer")[0]
-        except BaseException:
-            _take_back(name, place)
-            raise
-        else:
-            late = ""
-    if late:
-        _take_back(name, place)
-        raise NotScheduled(
-            f"Slurm gave no allocation within {queue:g} seconds; the request was taken back. {waiting.state or late}\n"
-            "    See when such a job would start: sbatch --test-only with the same options; and what is free: sinfo.\n"
-            "    Ask for less, or give a longer queue="
-        )
+    holder: Calls | None = None
+    late = ""
     try:
-        return holder, str(holder.call(os.getenv, ("SLURM_JOB_ID",), timeout=ANSWER))
+        with _watched(name, place, progress) as waiting:
+            try:
+                holder = connect(
+                    Salloc(name, request, python, arguments), name=name, timeout=queue, output=None, via=place
+                )
+            except ConnectTimeout as error:
+                late = str(error).partition("\n    Does the host answer")[0]
+        if holder is not None:
+            return holder, str(holder.call(os.getenv, ("SLURM_JOB_ID",), timeout=ANSWER))
     except BaseException:
-        holder.close()
+        if holder is None:
+            _take_back(name, place)
+        else:
+            holder.close()
         raise
+    back = "the request was taken back"
+    if not _take_back(name, place):
+        back = f"whether the request was taken back is not known, so type: scancel --jobname={name}"
+    raise NotScheduled(
+        f"Slurm gave no allocation within {queue:g} seconds; {back}\n    {waiting.state or late}\n"
+        "    See when such a job would start: sbatch --test-only with the same options; and what is free: sinfo.\n"
+        "    Ask for less, or give a longer queue="
+    )
 
 
-def _take_back(name: str, place: Calls | None) -> None:
-    """Cancel the request of this name: salloc does that itself when it is told to end, but not when it is killed."""
-    with suppress(ConnectError), roamlet.shield():
-        ask(place, ["scancel", "--quiet", f"--jobname={name}"], ANSWER, comes_with=CLIENT)
+def _take_back(name: str, place: Calls | None) -> bool:
+    """Cancel the request of this name: salloc does that itself when it is told to end, but not when it is killed.
+
+    False where Slurm does not say that it has no such request any more.
+    """
+    try:
+        with roamlet.shield():
+            said = ask(place, ["scancel", "--quiet", f"--jobname={name}"], ANSWER, comes_with=CLIENT)
+    except ConnectError:
+        return False
+    return said.exit_code == 0 or "No active jobs match" in said.errors
 
 
 def _python_of(place: Calls | None) -> str:
@@ -275,9 +295,15 @@ def _watched(name: str, place: Calls | None, progress: Callable[[str], object] |
                 state = _state(said.text)
                 if state and state != waiting.state:
                     waiting.state = state
-                    _log.info("%s", state)
-                    if progress is not None:
-                        progress(state)
+                    report(state)
+
+    def report(state: str) -> None:
+        _log.info("%s", state)
+        try:
+            if progress is not None:
+                progress(state)
+        except Exception:
+            _log.exception("progress= failed, and the request still waits")
 
     watcher = roamlet.spawn(look)
     try:
@@ -285,8 +311,7 @@ def _watched(name: str, place: Calls | None, progress: Callable[[str], object] |
     finally:
         if watcher.alive:
             watcher.kill()
-        with suppress(TaskletKilled):
-            watcher.join()
+        watcher.wait()
 
 
 def _state(text: str) -> str:
@@ -297,7 +322,7 @@ def _state(text: str) -> str:
     job, state, reason, start = fields
     expected = f", expected to start at {start}" if start not in ("N/A", "") and state == "PENDING" else ""
     why = f" ({reason})" if reason not in ("None", "") else ""
-    return f"Job {job} is {state.lower()}{why}{expected}."
+    return escaped(f"Job {job} is {state.lower()}{why}{expected}.")
 
 
 # ---- one that exists
@@ -314,7 +339,7 @@ def _existing(job: int | str | None, place: Calls | None) -> list[str]:
     if said.exit_code:
         raise _named(said, str(job))
     found = [line.strip().split("|") for line in said.text.splitlines() if line.count("|") == 3]
-    running = [fields[0] for fields in found if fields[1] in ("RUNNING", "COMPLETING", "CONFIGURING")]
+    running = [fields[0] for fields in found if fields[1] in ("RUNNING", "CONFIGURING")]
     if not running:
         state = "; ".join(f"{fields[3]} is {fields[1].lower()} ({fields[2]})" for fields in found[:4])
         raise NoAllocation(
@@ -322,6 +347,18 @@ def _existing(job: int | str | None, place: Calls | None) -> list[str]:
             "    See your own: squeue --me. Request one: remote.allocation(ntasks=4)."
         )
     return sorted(running, key=int)
+
+
+def _layouts(jobs: list[str], place: Calls | None, inside: bool, timeout: float) -> dict[str, list[_Task]]:
+    """The tasks of each job that still runs: those of an array end one by one. Raises NoAllocation when none is left."""
+    found: dict[str, list[_Task]] = {}
+    for job in jobs:
+        try:
+            found[job] = _layout(job, place, inside, timeout)
+        except NoAllocation:
+            if job == jobs[-1] and not found:
+                raise
+    return found
 
 
 def _layout(job: str, place: Calls | None, inside: bool, timeout: float) -> list[_Task]:
@@ -370,7 +407,12 @@ class _Opening:
 
     def open(self, layout: list[_Task]) -> tuple[list[Context], list[Context]]:
         """The contexts of the tasks, and those in between. Raises the first error; nothing is left then."""
-        counts = {task: layout.count(task) for task in dict.fromkeys(layout)}
+        if len(layout) > MOST:
+            raise ConnectError(
+                f"Slurm names {len(layout):,} tasks, and an Allocation has {MOST:,} contexts at most, so none was opened.\n"
+                "    Ask for fewer, ntasks=, and start further processes in each; or name single jobs of an array."
+            )
+        counts = Counter(layout)
         many = {} if self._exact else {task: count for task, count in counts.items() if count > 1}
         hubs: list[Context] = []
         try:

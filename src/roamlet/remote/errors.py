@@ -118,7 +118,9 @@ class ConnectTimeout(ConnectError, TimeoutError):
 
 
 class NotScheduled(ConnectTimeout):
-    """What was requested of Slurm or Kubernetes still waited for room when its time was over; the request was taken back."""
+    """What was requested of Slurm or Kubernetes still waited for room when its time was over. It was taken back, or the
+    message has the line that does it.
+    """
 
 
 class RequestRefused(ConnectError, ValueError):

@@ -22,6 +22,9 @@ if os.path.exists(answer):
     code, text, errors = json.load(open(answer))
     sys.stderr.write(errors)
     say(text, code)
+if os.path.exists(folder + "/gone") and "--jobid=" + open(folder + "/gone").read() in words:
+    sys.stderr.write("srun: error: Unable to confirm allocation for job: Invalid job id specified\\n")
+    sys.exit(1)
 behind = words[words.index("--") + 1:] if "--" in words else []
 if name == "salloc":
     sys.stderr.write("salloc: Granted job allocation 42\\n")
@@ -56,6 +59,10 @@ class Slurm:
     def says(self, name: str, code: int, text: str = "", errors: str = "") -> None:
         """From now on the command says this, and ends with this exit code."""
         (self.folder / f"{name}.says").write_text(json.dumps([code, text, errors]))
+
+    def has_no_more(self, job: str) -> None:
+        """From now on srun finds no such job."""
+        (self.folder / "gone").write_text(job)
 
     def calls(self, name: str) -> list[list[str]]:
         """The words of each call of a command so far."""

@@ -153,9 +153,10 @@ class Salloc(Command):
         return "request to Slurm"
 
     def words(self) -> list[str]:
-        # --kill-command: when Slurm takes the allocation away, what holds it ends, and not only what runs in it.
+        # --kill-command: when Slurm takes the allocation away, what holds it ends, and not only what runs in it. Both
+        # are last, where they count: by the name the request is found in the queue.
         ours = [f"--job-name={self.target}", "--kill-command=TERM"]
-        return ["salloc", *ours, *self._request, *self._arguments, "--"]
+        return ["salloc", *self._request, *self._arguments, *ours, "--"]
 
     def describe_end(self, exit_code: int | None, said: Sequence[str] = ()) -> str:
         return _why(said) or super().describe_end(exit_code, said)
