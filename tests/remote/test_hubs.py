@@ -12,6 +12,7 @@ import roamlet_sent
 from roamlet import remote
 from roamlet.core import CancelScope
 from roamlet.remote import hubs as hubs_module
+from roamlet.sync import Event
 from tests.remote.inside import calls_of, link_of
 from tests.remote.raising import raises
 from tests.remote.stopping import gone, stop
@@ -183,6 +184,41 @@ def test_open_all_closes_everything_when_it_is_cancelled(hubs):
         remote.open_all(HOSTS, open=Opener(then=cancel_after_three), hubs=hubs, at_once=1)
     assert len(contexts) == 3
     assert all(calls_of(context).threads is None for context in contexts)
+
+
+# ---- when the time for all of it is over
+
+
+def test_a_group_does_not_wait_longer_for_its_hub_than_the_time_for_all_of_it():
+    go_on = Event()
+    opener = Opener(then=lambda context: go_on.wait())
+    hosts = BY_LETTER["a"]
+    results = remote.gather(hosts, os.getpid, open=opener, hubs=remote.Hubs(BY_LETTER, beyond=0), total=0.5)
+    for _ in hosts[1:]:
+        result = next(results)
+        assert result.host != "a1" and type(result.error) is remote.CallTimeout
+        assert "before its hub was open" in str(result.error)
+    go_on.set()
+    [hub] = results
+    assert hub.host == "a1" and type(hub.error) is remote.CallTimeout
+    assert opener.ways == [("a1", None)]
+
+
+def test_names_are_not_looked_up_longer_than_the_time_for_all_of_it():
+    opener = Opener()
+    never = Event()
+    results = list(
+        remote.gather(HOSTS, os.getpid, open=opener, hubs=remote.Hubs(lambda host: never.wait(), beyond=0), total=0.2)
+    )
+    assert [type(result.error) for result in results] == [remote.CallTimeout] * len(HOSTS)
+    assert not opener.ways
+
+
+def test_no_name_is_looked_up_when_the_time_for_all_of_it_is_over():
+    asked = []
+    results = list(remote.gather(HOSTS, os.getpid, open=Opener(), hubs=remote.Hubs(asked.append, beyond=0), total=0))
+    assert [type(result.error) for result in results] == [remote.CallTimeout] * len(HOSTS)
+    assert not asked
 
 
 # ---- when one dies

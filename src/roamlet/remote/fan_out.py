@@ -97,6 +97,7 @@ def gather(
 
     A target is a context, a host name for `open` (ssh by default), or a function that opens one; what was opened here is closed
     again. `timeout` is for each call, `total` for all of it, in seconds: what has not been called by then is a CallTimeout.
+    Opening a host is not cut short by them, and none is begun after `total`.
 
     `retries`: so many more tries, where nothing was sent or no context came about; and where a context died or took too long only
     if the call is `idempotent`, that is, may happen twice. A context that was handed in open and has died is not tried again.
@@ -109,7 +110,7 @@ def gather(
     limits = _limits(at_once, timeout, total, retries, idempotent)
     _check_function(function)
     _check_many("gather()", targets)
-    ordered, tree = _tree(targets, open, hubs)
+    ordered, tree = _tree(targets, open, hubs, limits.deadline)
 
     def one(index: int, target: Target) -> Result[T]:
         begun = time.monotonic()
@@ -118,6 +119,7 @@ def gather(
             tries += 1
             host = _name(target)
             try:
+                limits.left()
                 with _for_block(index, target, open, tree) as context:
                     host = context.name
                     value = context.call(function, args, kwargs, limits.left())
@@ -230,7 +232,7 @@ def open_all(
     """
     limits = _limits(at_once, None, None, retries, False)
     _check_many("open_all()", hosts)
-    ordered, tree = _tree(hosts, open, hubs)
+    ordered, tree = _tree(hosts, open, hubs, None)
 
     def one(index: int, host: str | Callable[[], Context]) -> Result[Context]:
         begun = time.monotonic()
@@ -324,7 +326,7 @@ def _run(
 
 
 def _tree(
-    targets: Iterable[Any], open: Callable[..., Context], hubs: Hubs | None
+    targets: Iterable[Any], open: Callable[..., Context], hubs: Hubs | None, deadline: float | None
 ) -> tuple[Iterable[tuple[int, Any]], Tree | None]:
     """The targets with their places, in the order in which they are worked on, and what opens those that are names."""
     if hubs is None:
@@ -332,7 +334,7 @@ def _tree(
     if not isinstance(hubs, Hubs):
         raise TypeError(f"hubs must be a remote.Hubs(...), not {hubs!r:.80}")
     listed = list(targets)
-    groups = hubs.plan([target if isinstance(target, str) else None for target in listed])
+    groups = hubs.plan([target if isinstance(target, str) else None for target in listed], deadline)
     if groups:
         _check_open(open)
 
@@ -340,7 +342,7 @@ def _tree(
         host = listed[place]
         return open(host) if via is None else open(host, via=via, name=host)
 
-    tree = Tree(groups, open_one)
+    tree = Tree(groups, open_one, deadline)
     return [(place, listed[place]) for place in tree.order(len(listed))], tree
 
 

@@ -5,6 +5,7 @@ Opens nothing itself: a function that is given opens a host, directly or through
 
 import ipaddress
 import socket
+import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -78,20 +79,21 @@ class Hubs:
             if isinstance(number, bool) or not isinstance(number, int) or number < least:
                 raise ValueError(f"{name} must be a number, {least} or more, not {number!r}")
 
-    def plan(self, hosts: Sequence[str | None]) -> list[list[int]]:
+    def plan(self, hosts: Sequence[str | None], deadline: float | None = None) -> list[list[int]]:
         """The groups that get a hub each, as places in `hosts`; None is what must be opened directly.
 
-        Blocks this tasklet while `by` does, which is called by 32 tasklets at a time.
+        Blocks this tasklet while `by` does, which is called by 32 tasklets at a time, until `deadline` (of time.monotonic) at the
+        latest: hosts whose group is not known by then have none.
         """
         if len(hosts) <= self.beyond:
             return []
         groups: dict[Hashable, list[int]] = {}
-        for place, group in enumerate(self._groups(hosts)):
+        for place, group in enumerate(self._groups(hosts, deadline)):
             if group is not None:
                 groups.setdefault(group, []).append(place)
         return [part for group in groups.values() for part in _parts(group, self.most + 1) if len(part) > 1]
 
-    def _groups(self, hosts: Sequence[str | None]) -> list[Hashable | None]:
+    def _groups(self, hosts: Sequence[str | None], deadline: float | None) -> list[Hashable | None]:
         by = self.by
         if isinstance(by, Mapping):
             named: dict[str, Hashable] = {}
@@ -104,11 +106,21 @@ class Hubs:
 
         def look_up() -> None:
             for place, host in waiting:
+                if _left(deadline) == 0:
+                    break
                 found[place] = by(host)
 
         for tasklet in [roamlet.spawn(look_up) for _ in range(min(LOOKUPS, len(hosts)))]:
-            tasklet.join()
+            if tasklet.wait(_left(deadline)):
+                tasklet.join()
+            else:
+                tasklet.kill()
         return found
+
+
+def _left(deadline: float | None) -> float | None:
+    """Seconds until then, 0 when it is over."""
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
 
 
 def _parts(group: list[int], most: int) -> Iterator[list[int]]:
@@ -145,11 +157,12 @@ class Tree:
     """The hubs of one fan-out, while it lasts. Thread-safe; blocks tasklets only.
 
     What `opened` has opened is closed when its block is left; a hub, when `done` was called for each host of its group, or by
-    `close`.
+    `close`. After `deadline` (of time.monotonic) no hub is waited for.
     """
 
-    def __init__(self, groups: Iterable[list[int]], open: Open) -> None:
+    def __init__(self, groups: Iterable[list[int]], open: Open, deadline: float | None = None) -> None:
         self._open = open
+        self._deadline = deadline
         self._of: dict[int, _Group] = {}
         self._used: dict[int, Context | None] = {}  # the hub that a host was opened through at last
         self._groups = groups = list(groups)
@@ -164,7 +177,8 @@ class Tree:
         return [*first, *(place for place in range(count) if place not in self._of)]
 
     def open(self, place: int) -> Context:
-        """Open this host, through the hub of its group if it has one that lives. Raises what opening does.
+        """Open this host, through the hub of its group if it has one that lives. Raises what opening does, and CallTimeout when the
+        deadline comes while it waits for its hub.
 
         The first of a group that comes becomes its hub. When a hub turns out to be gone, the host is opened in another way.
         """
@@ -173,7 +187,7 @@ class Tree:
             return self._open(place, None)
         while True:
             self._used[place] = None
-            with group.lock:
+            with self._turn(group):
                 hub = self._living_hub(group)
                 if hub is None and len(group.failed) < TRIES:
                     try:
@@ -189,10 +203,22 @@ class Tree:
             try:
                 return self._open(place, hub)
             except (ConnectError, ContextDied, ContextClosed) as error:
-                if hub is not None and isinstance(error, ConnectTimeout):
+                left = _left(self._deadline)
+                if hub is not None and isinstance(error, ConnectTimeout) and (left is None or left > PROBE):
                     _end_if_silent(hub)
                 if hub is None or not hub.closed:
                     raise
+
+    @contextmanager
+    def _turn(self, group: _Group) -> Iterator[None]:
+        """Holds the lock of the group, for a block."""
+        left = _left(self._deadline)
+        if not group.lock.acquire(timeout=-1 if left is None else left):
+            raise CallTimeout("not called: the time for all calls together was over before its hub was open")
+        try:
+            yield
+        finally:
+            group.lock.release()
 
     @staticmethod
     def _living_hub(group: _Group) -> Context | None:
