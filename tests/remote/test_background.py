@@ -10,6 +10,7 @@ import pytest
 
 import roamlet
 from roamlet import remote
+from roamlet.remote.base import threads
 from roamlet.remote.base.threads import TaskletThread
 from roamlet.remote.channels.served import Channels
 from roamlet.sync import Event
@@ -101,7 +102,8 @@ def test_jobs_that_fail_at_the_end_keep_no_other_one_from_beginning(caplog):
     caplog.clear()
 
 
-def test_a_call_of_asyncio_is_answered_when_its_context_closes_before_it_is_sent():
+def test_a_call_of_asyncio_is_answered_when_its_context_closes_before_it_is_sent(monkeypatch):
+    monkeypatch.setattr(threads, "_threads", None)  # this context is the last one of its threads, whatever else is open
     context = remote.local()
     modules = link_of(context)._threads.modules
     busy, go_on = threading.Event(), threading.Event()
