@@ -80,6 +80,32 @@ def test_a_child_that_outlives_the_process_does_not_keep_it(tmp_path: Path) -> N
         os.kill(int(Path(f"{folder}.pid").read_text()), 9)
 
 
+FORK = """\
+pid = os.fork()
+if not pid:
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 1), os.dup2(silence, 2)
+    signal.pause()
+print(pid, file=open(folder + ".pid", "w"))
+"""
+
+
+def test_a_fork_that_outlives_the_process_does_not_keep_it(tmp_path: Path) -> None:
+    """It has inherited the pipe, which no exec closes."""
+    folder = made(FORK, tmp_path, tmp_path)
+    try:
+        assert gone(folder)
+    finally:
+        os.kill(int(Path(f"{folder}.pid").read_text()), 9)
+
+
+def test_the_end_of_a_fork_leaves_the_folder_of_its_parent(tmp_path: Path) -> None:
+    """What is registered for the end of the process is inherited as well."""
+    shell = str(tmp_path / "no-shell")
+    folder = made("if os.fork(): os.wait(); assert os.path.isdir(folder)", tmp_path, tmp_path, shell=shell)
+    assert not folder.exists()
+
+
 def removing(tmp_path: Path, commands: dict[str, str]) -> tuple[Path, list[str]]:
     """Run the remover with these commands in place of the system's; the folder, and what the commands said."""
     folder, places = tmp_path / "folder", tmp_path / "commands"

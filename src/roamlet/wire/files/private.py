@@ -36,8 +36,14 @@ def private_folder(prefix):
     except EnvironmentError:
         import atexit  # here, as in _guard, because folders are few
 
-        atexit.register(shutil.rmtree, folder, True)
+        atexit.register(_remove, folder, os.getpid())
     return folder
+
+
+def _remove(folder, owner):
+    """At the end of a process, which may be a fork of the `owner`."""
+    if os.getpid() == owner:
+        shutil.rmtree(folder, True)
 
 
 def _guard(folder):
@@ -47,16 +53,28 @@ def _guard(folder):
     from roamlet.wire.link import link
 
     source, target = os.pipe()
-    link._close_on_exec(target)
+    _ends.append(target)  # at once: another thread may fork
     try:
+        link._close_on_exec(target)
         alone = {"close_fds": True, "start_new_session": True}  # 2.7 has not both, nor what uses this
         with open(os.devnull, "r+b") as nothing:
             subprocess.Popen(
                 [SHELL, "-c", REMOVER, "sh", folder], stdin=source, stdout=nothing, stderr=nothing, **alone
             )
     except BaseException:
+        _ends.remove(target)
         os.close(target)
         raise
     finally:
         os.close(source)
-    _ends.append(target)
+
+
+def _close_ends():
+    """In a child that was forked, which may outlive this process: the folders are not its own."""
+    for end in _ends:
+        os.close(end)
+    del _ends[:]
+
+
+if hasattr(os, "register_at_fork"):  # 3.7 and later
+    os.register_at_fork(after_in_child=_close_ends)
