@@ -12,7 +12,9 @@ import roamlet_sent
 
 import roamlet
 from roamlet import remote
-from tests.remote.inside import link_of
+from roamlet.remote.calls.keeping import MODULE
+from roamlet.wire.values import large_messages
+from tests.remote.inside import calls_of, link_of
 from tests.remote.raising import raises
 from tests.wire.interpreters import found
 
@@ -99,6 +101,24 @@ def test_a_call_has_the_value_though_its_handle_goes_before_it_begins(context):
     assert until(0, context) == 0
 
 
+def test_a_release_does_not_overtake_a_call_that_is_sent_in_pieces(context, monkeypatch):
+    handle, calls = context.keep([1, 2]), calls_of(context)
+    frames = large_messages.LargeMessage.frames
+
+    def released_meanwhile(message, *where):
+        for frame in frames(message, *where):
+            yield frame
+            if not handle.released:
+                handle.release()
+                for _ in range(3):  # what the release sends, in the same way, comes before these
+                    calls.run(calls.prepare_own(MODULE, "drop", (0,)), None, None)
+
+    monkeypatch.setattr(large_messages.LargeMessage, "frames", released_meanwhile)
+    call = context.spawn(roamlet_sent.echo, ([handle, bytes(2_000_000)],))
+    assert call.join()[0] == [1, 2]
+    assert until(0, context) == 0  # though the call itself is not gone
+
+
 def test_a_tasklet_that_is_killed_while_it_keeps_leaves_nothing(context):
     context.keep("so that the part is there")
     context.call(sent.hold_puts)
@@ -181,6 +201,19 @@ def test_in_a_fork_the_handle_says_so_and_does_not_let_go(context):
     os.close(writer)
     assert "it is kept in 'local' for the process that this one was forked from" in said
     assert context.call(roamlet_sent.echo, (handle,)) == "here"
+
+
+def test_a_fork_sends_no_order_to_drop():
+    dropped = []
+    handle = remote.Kept(None, "here", 7, dropped.append)
+    pid = os.fork()
+    if not pid:
+        handle.release()
+        os._exit(len(dropped))
+    assert os.waitpid(pid, 0)[1] == 0
+    handle.release()
+    handle.release()
+    assert dropped == [7]
 
 
 def test_what_cannot_travel_cannot_be_kept(context):

@@ -62,6 +62,11 @@ class Request:
         if isinstance(self.body, large_messages.LargeMessage):
             self.body.shared = True
 
+    def let_go_of_kept(self) -> None:
+        """Let the context drop the values in it that were released: it was answered, or gets no answer."""
+        if self.outgoing is not None:
+            self.outgoing.kept = []
+
     def let_go(self) -> None:
         """Release its channels, because it is not sent after all."""
         if self.observed is not None:

@@ -80,6 +80,7 @@ class RemoteCall(Generic[R]):
                 observed.answered(self._answer)
             else:
                 observed.failed(self._error)
+        self._request.let_go_of_kept()
         with self._lock:
             self._ended.set()
             then, self._then = self._then, None

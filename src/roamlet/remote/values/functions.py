@@ -25,7 +25,7 @@ from typing import Any
 from roamlet.remote import modules
 from roamlet.remote.errors import CannotTravel, RemoteError
 from roamlet.remote.modules.imports.bytecode import with_nested
-from roamlet.remote.values.kept import Kept
+from roamlet.remote.values.kept import Hold, Kept
 from roamlet.wire.values import kinds, values
 
 BY_NAME = (BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType, type(functools.lru_cache(len)))
@@ -41,7 +41,7 @@ class Packer(values.Packer):
         super().__init__(refer, aside)  # type: ignore[no-untyped-call]
         self.modules: dict[str, bool] = {}  # name -> whether it must be had
         self.code: bool = False
-        self.kept: list[Kept[Any]] = []
+        self.kept: list[Hold] = []
         self._owner = owner
         self._version = version
         self._functions: dict[int, tuple[int, FunctionType]] = {}
@@ -64,8 +64,9 @@ class Packer(values.Packer):
         if kind is FunctionType:
             self._put_function(value, depth)
         elif kind is Kept:
-            self.out.append(values._TAG_U32.pack(b"K", value.number_for(self._owner)))
-            self.kept.append(value)
+            hold = value.hold_for(self._owner)
+            self.out.append(values._TAG_U32.pack(b"K", hold.number))
+            self.kept.append(hold)
         elif kind is MethodType:
             self._put_method(value, depth)
         elif kind is functools.partial:

@@ -12,6 +12,23 @@ from roamlet.wire.values import kinds
 T = TypeVar("T")
 
 
+class Hold:
+    """What makes a context keep a value: the handle has it, and each request with the value until it is answered.
+
+    The last one that lets go of it sends the order to drop the value, which so overtakes no call. It has no lock: references are
+    counted by Python.
+    """
+
+    def __init__(self, number: int, drop: Callable[[int], None]) -> None:
+        self.number = number
+        self.pid = os.getpid()
+        self._drop = drop
+
+    def __del__(self) -> None:
+        if self.pid == os.getpid():  # else it is the copy of a process that was forked
+            self._drop(self.number)
+
+
 class Kept(Generic[T]):
     """A value that a context keeps, for calls in that context. The context lets go of it when nothing refers to this any more.
 
@@ -24,22 +41,24 @@ class Kept(Generic[T]):
         self._owner = owner
         self._name = name
         self._number = number
-        self._pid = os.getpid()
-        self._drop: Callable[[int], None] | None = drop
+        self._hold: Hold | None = Hold(number, drop)
+        self._pid = self._hold.pid
 
     @property
     def released(self) -> bool:
         """Whether release() was called."""
-        return self._drop is None
+        return self._hold is None
 
     def release(self) -> None:
-        """Let the context go of the value now; calls that have it go on with it. Never blocks; again does nothing."""
-        drop, self._drop = self._drop, None
-        if drop is not None and self._pid == os.getpid():
-            drop(self._number)
+        """Let the context go of the value now, or when the last call is answered that was made with it.
 
-    def number_for(self, owner: object) -> int:
-        """Its number in a message to `owner`. Raises kinds.Refusal where that is not the context that keeps it."""
+        Those calls get it although they may not have been sent yet. Never blocks; again does nothing.
+        """
+        self._hold = None
+
+    def hold_for(self, owner: object) -> Hold:
+        """What a request to `owner` must have until it is answered. Raises kinds.Refusal where another context keeps the value."""
+        hold = self._hold  # once: another thread may release it
         if self._pid != os.getpid():
             why = (
                 f"it is kept in {self._name!r} for the process that this one was forked from; "
@@ -49,10 +68,10 @@ class Kept(Generic[T]):
             why = f"it is kept in {self._name!r}, and is an argument of calls there: it goes through no channel"
         elif owner is not self._owner:
             why = f"it is kept in {self._name!r}, and this call goes elsewhere: call keep() in that context as well"
-        elif self.released:
+        elif hold is None:
             why = f"it was kept in {self._name!r}, and release() was called: keep() the value again"
         else:
-            return self._number
+            return hold
         raise kinds.Refusal(why, self)
 
     def __reduce__(self) -> NoReturn:
@@ -60,7 +79,3 @@ class Kept(Generic[T]):
 
     def __repr__(self) -> str:
         return f"<roamlet.remote.Kept number {self._number} in {self._name!r}{', released' if self.released else ''}>"
-
-    def __del__(self) -> None:
-        if "_pid" in self.__dict__:  # else __init__ has not come so far
-            self.release()

@@ -210,7 +210,7 @@ class Outgoing:
         """`begin_again()` is called when what was referred to so far was in vain: all of it follows once more.
 
         `lent`: the caller does not change large buffers before they are sent; else they are copied. `owner`: of the values that may
-        be named because the target keeps them; they are kept as long as this exists.
+        be named because the target keeps them, which it does as long as `kept` holds what was put into it.
         """
         self._lent = lent
         self._owner = owner
