@@ -5,6 +5,7 @@ import gc
 import os
 import pickle
 import random
+import signal
 
 import pytest
 import roamlet_kept_sent as sent
@@ -16,6 +17,7 @@ from roamlet.remote.calls.keeping import MODULE
 from roamlet.wire.values import large_messages
 from tests.remote.inside import calls_of, link_of
 from tests.remote.raising import raises
+from tests.remote.stopping import stop
 from tests.wire.interpreters import found
 
 
@@ -32,6 +34,15 @@ def until(wanted, context):
             break
         roamlet.sleep(0.01)
     return context.call(sent.count)
+
+
+def soon(condition):
+    """Whether it is true, or becomes so within ten seconds."""
+    for _ in range(1000):
+        if condition():
+            break
+        roamlet.sleep(0.01)
+    return condition()
 
 
 def test_a_call_gets_the_value_itself_and_not_a_copy(context):
@@ -117,6 +128,38 @@ def test_a_release_does_not_overtake_a_call_that_is_sent_in_pieces(context, monk
     call = context.spawn(roamlet_sent.echo, ([handle, bytes(2_000_000)],))
     assert call.join()[0] == [1, 2]
     assert until(0, context) == 0  # though the call itself is not gone
+
+
+def test_a_large_value_is_not_sent_to_its_end_for_a_tasklet_that_was_killed(context):
+    context.keep("so that the part is there")
+    link, before = link_of(context), context.stats.bytes_down
+    stop(context.facts.pid)
+    try:
+        killed = roamlet.spawn(lambda: context.keep(bytes(30_000_000)))
+        assert soon(lambda: link.is_full)
+        killed.kill()
+        with raises(roamlet.TaskletKilled):
+            killed.join()
+    finally:
+        os.kill(context.facts.pid, signal.SIGCONT)
+    assert soon(lambda: not link.in_flight.calls)  # nothing waits for an answer
+    assert context.stats.bytes_down - before < 10_000_000
+    assert until(0, context) == 0
+
+
+def test_what_is_withdrawn_after_its_last_piece_is_answered(context, monkeypatch):
+    """A value that has arrived must be let go of, so its number is waited for."""
+    frames = large_messages.LargeMessage.frames
+
+    def withdrawn_too_late(message, *where):
+        *pieces, last = frames(message, *where)
+        yield from pieces
+        message.withdrawn = True
+        yield last
+
+    monkeypatch.setattr(large_messages.LargeMessage, "frames", withdrawn_too_late)
+    assert context.call(roamlet_sent.size_of, (context.keep(bytes(3_000_000)),)) == 3_000_000
+    assert until(0, context) == 0
 
 
 def test_a_tasklet_that_is_killed_while_it_keeps_leaves_nothing(context):

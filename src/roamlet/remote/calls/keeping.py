@@ -8,6 +8,7 @@ from roamlet.remote.calls.engine import Calls
 from roamlet.remote.calls.spawn import RemoteCall
 from roamlet.remote.errors import ProtocolError, RemoteError
 from roamlet.remote.values.kept import Kept
+from roamlet.wire.values.large_messages import LargeMessage
 
 T = TypeVar("T")
 
@@ -24,8 +25,11 @@ def keep(calls: Calls, value: T) -> Kept[T]:
     putting: RemoteCall[Any] = RemoteCall(calls, request, "keep()")
     try:
         number = putting.join()
-    except BaseException:
-        putting.then(functools.partial(_drop_answer, calls, putting))  # this tasklet may have been killed meanwhile
+    except BaseException:  # this tasklet may have been killed meanwhile
+        if isinstance(request.body, LargeMessage):
+            request.body.withdrawn = True
+        putting._asked_for = True  # no caller will ask why it failed
+        putting.then(functools.partial(_drop_answer, calls, putting))
         raise
     if type(number) is not int or not 0 < number <= MOST:
         calls.link.break_off(f"{number!r:.80} as the number of a value that it keeps")

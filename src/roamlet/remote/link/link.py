@@ -205,7 +205,10 @@ class Link:
     def _send_pieces(
         self, number: int, head: bytes, message: large_messages.LargeMessage, function: str, deadline: float | None
     ) -> None:
-        """Send a CALL that is larger than a frame. Each piece waits for room, and frames of other calls go in between."""
+        """Send a CALL that is larger than a frame. Each piece waits for room, and frames of other calls go in between.
+
+        Raises RemoteError when the message is withdrawn before its last piece: it gets no answer then.
+        """
         shared = message.shared and bool(self._caching_links_before())
         for piece in message.frames(self.identifier, ROOT, number, protocol.CALL):
             try:
@@ -218,6 +221,12 @@ class Link:
                 self.send_at_once(empty)
                 raise
             head = b""
+            if len(piece) == protocol.HEADER_SIZE:  # message.withdrawn does not say that it was cut short
+                withdrawn = RemoteError(
+                    f"{function} was withdrawn while it was sent", context=self.name, function=function
+                )
+                withdrawn.sent = False
+                raise withdrawn
 
     def _send_shared(self, number: int, frame: bytes) -> None:
         """Send a frame of a CALL in pieces, from the nearest intermediary that has had the same body."""
