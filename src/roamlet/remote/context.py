@@ -153,7 +153,8 @@ class Context(ContextBase):
         call gets the same object: what one call changes in it, later ones see, and calls that run at the same time share it.
         Contexts behind an intermediary get equal values from there: a large one crosses the link to it once, as long as it has
         room for it (256 MiB). The target lets go of the value when nothing refers to the handle any more, at its release(), and
-        when the context ends.
+        when the context ends; calls made before that still get it. An intermediary keeps the pieces of a large one in its memory
+        beyond that, until others need their room or its own context ends.
 
         Blocks this tasklet for a round trip, and until the value is sent. Raises CannotTravel for what cannot be sent, and what
         `call` raises when the context has ended. A handle cannot be pickled; a call of another context, and one after release(),
