@@ -70,7 +70,8 @@ def test_where_no_shell_can_be_started_an_orderly_end_removes_it(tmp_path: Path)
 def test_a_child_that_outlives_the_process_does_not_keep_it(tmp_path: Path) -> None:
     """It has inherited what subprocess leaves open, and nothing of this."""
     folder = made(
-        "import subprocess; print(subprocess.Popen(['sleep', '30'], stdout=2).pid, file=open(folder + '.pid', 'w'))",
+        "import subprocess; silent = {'stdout': subprocess.DEVNULL, 'stderr': subprocess.DEVNULL};"
+        "print(subprocess.Popen(['sleep', '60'], **silent).pid, file=open(folder + '.pid', 'w'))",
         tmp_path,
         tmp_path,
     )
