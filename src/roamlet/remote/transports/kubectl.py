@@ -56,7 +56,7 @@ class Kubectl(Command):
             "See which it knows: kubectl config get-contexts",
         ),
         Meaning(
-            r"The connection to the server .* was refused|Unable to connect to the server|connection refused|i/o timeout",
+            r"The connection to the server \S+ was refused|Unable to connect to the server|connection refused|i/o timeout",
             HostUnreachable,
             "the cluster's server does not answer",
             "Is it the right one (kubectl cluster-info), and does the network reach it?",

@@ -82,7 +82,7 @@ class CreateMeanings(Kubectl):
             "See what is used: kubectl describe quota. Ask for less in resources=, or delete what is not needed.",
         ),
         Meaning(
-            r"forbidden: violates PodSecurity|admission webhook .* denied|is forbidden: (?!User)",
+            r"forbidden: violates PodSecurity|admission webhook \S+ denied|is forbidden: (?!User)",
             NotAllowed,
             "a rule of the cluster forbids such a pod",
             "What it wants goes into spec=, a security context for example.",
