@@ -9,6 +9,7 @@ import logging
 import os
 import re
 import secrets
+import shlex
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -16,15 +17,27 @@ from contextlib import suppress
 from typing import Any, Unpack
 
 import roamlet
+from roamlet._escapes import escaped
+from roamlet.remote.base.deadlines import deadline_of, remaining
 from roamlet.remote.calls.engine import Calls, calls_of
 from roamlet.remote.context import Context
-from roamlet.remote.errors import BadHostName, ConnectError, RemoteError, TargetNotRunning
+from roamlet.remote.errors import (
+    AuthenticationFailed,
+    BadHostName,
+    ConnectError,
+    NotAllowed,
+    RemoteError,
+    RequestRefused,
+    TargetNotFound,
+    TargetNotRunning,
+)
 from roamlet.remote.open import Options
 from roamlet.remote.opening.commands import Said, ask
 from roamlet.remote.opening.connect import connect
+from roamlet.remote.transports import quoted
 from roamlet.remote.transports.command import checked_arguments, checked_name
 from roamlet.remote.transports.kubectl import LABEL, Kubectl
-from roamlet.remote.transports.pod import GRACE, IMAGE, CreateMeanings, Pod, manifest, state_of, too_late
+from roamlet.remote.transports.pod import GRACE, IMAGE, CreateMeanings, Pod, State, manifest, state_of, too_late
 from roamlet.wire.calls import commands as wire
 
 __all__ = ["pod"]
@@ -33,6 +46,8 @@ TIMEOUT = 300.0  # seconds: a node may have to get the image first
 DEADLINE = 86_400  # seconds that a pod lives at most
 ANSWER = 30.0  # seconds for an answer of the cluster
 LOOKS = (0.2, 0.3, 0.5, 1.0)  # seconds between looks at the pod; the last for all that follow
+FAILURES = 5  # looks in a row, after which no more are taken
+REFUSALS = (RequestRefused, NotAllowed, AuthenticationFailed, TargetNotFound)  # after these no pod was created
 LAG = 5.0  # seconds until the cluster says that a pod has ended
 SPARE = 60.0  # seconds beyond the time limit, after which a pod without a context ends by itself
 
@@ -50,10 +65,12 @@ class _PodContext(Context):
         _open.add(self)
 
     def close(self) -> None:
-        super().close()
-        name, self._pod = self._pod, None
-        if name is not None and self._process == os.getpid():  # in a forked child it is the parent's
-            self._cluster.delete(name)
+        try:
+            super().close()
+        finally:  # also where it is cancelled while it waits
+            name, self._pod = self._pod, None
+            if name is not None and self._process == os.getpid():  # in a forked child it is the parent's
+                self._cluster.delete(name)
 
 
 _open: "weakref.WeakSet[_PodContext]" = weakref.WeakSet()
@@ -86,8 +103,9 @@ def pod(
     there; without it one looks for an interpreter. `kubectl_args` are options of kubectl itself, such as ["--context", "lab"].
     `timeout` is 300 seconds, and everything else as for `ssh`; with `via`, kubectl runs there.
 
-    The pod also ends when this process does, however that comes about: its first process ends with the context's. The cluster ends
-    it after `active_deadline_seconds`, and where this process runs in a pod of the same namespace, deletes it with that one.
+    A pod of one container also ends when this process does, a SIGKILL included: its first process ends with the context's, and
+    about a minute after `timeout` where none has come. One that no node has started yet stays. A node ends a pod
+    `active_deadline_seconds` after it took it up; where this process runs in a pod of the same namespace, it ends with that one.
 
     Blocks this tasklet only; when it is killed, the pod is deleted. Raises NotScheduled when no node had room in time,
     ImagePullFailed, NoPython for an image without Python, RequestRefused for what the cluster does not take, NotAllowed,
@@ -95,7 +113,7 @@ def pod(
     """
     limit = _checked(image, resources, spec, active_deadline_seconds, progress, options)
     via = options.get("via")
-    cluster = _Cluster(None if via is None else calls_of(via), namespace, kubectl_args)
+    cluster = _Cluster(None if via is None else calls_of(via), namespace, kubectl_args, limit)
     name = f"roamlet-{secrets.token_hex(6)}"
     transport = Pod(name, python=python, kubectl_args=kubectl_args, deadline=active_deadline_seconds)
     asked = manifest(
@@ -110,7 +128,6 @@ def pod(
         patience=limit + SPARE,
     )
     transport.namespace = cluster.namespace
-    deadline = time.monotonic() + limit
     try:
         refused = cluster.create(name, asked)
     except BaseException:  # whether it was created is not known
@@ -122,8 +139,8 @@ def pod(
         finally:
             del refused  # its traceback holds this frame
     try:
-        cluster.wait(name, deadline, limit, progress)
-        calls, problem = _entered(transport, cluster, max(1.0, deadline - time.monotonic()), options)
+        cluster.wait(name, progress)
+        calls, problem = _entered(transport, cluster, cluster.left, options)
         try:
             if problem is not None:
                 raise problem
@@ -197,12 +214,19 @@ def _checked(
 
 
 class _Cluster:
-    """The cluster that kubectl talks to, in this process's place or in that of `place`."""
+    """The cluster that kubectl talks to, in this process's place or in that of `place`; for `limit` seconds from now."""
 
-    def __init__(self, place: Calls | None, namespace: str | None, arguments: Sequence[str]) -> None:
+    def __init__(self, place: Calls | None, namespace: str | None, arguments: Sequence[str], limit: float) -> None:
         self.place = place
         self.namespace = None if namespace is None else checked_name(namespace, "a namespace", LABEL)
         self._arguments = checked_arguments(arguments, "kubectl_args")
+        self._limit = limit
+        self._deadline = time.monotonic() + limit
+
+    @property
+    def left(self) -> float:
+        """Seconds until the time limit, for what is tried at all: one at least."""
+        return max(1.0, self._deadline - time.monotonic())
 
     def owner(self) -> dict[str, Any] | None:
         """The pod that kubectl runs in, as the owner of those that are made; None where it runs in no pod or may not ask."""
@@ -210,100 +234,152 @@ class _Cluster:
             if self.place is None:
                 found: Any = wire.place()
             else:
-                self.place.shipping.need("calls.commands")
-                found = self.place.call(wire.place, timeout=ANSWER)
+                deadline = deadline_of(min(ANSWER, self.left))
+                self.place.shipping.need("calls.commands", deadline)
+                found = self.place.call(wire.place, timeout=remaining(deadline))
             host, name, namespace = map(str, found)
         except (RemoteError, OSError, TypeError, ValueError):
             return None
         if not host or not namespace or self.namespace not in (None, namespace) or not LABEL.fullmatch(name):
             return None  # owners are of the same namespace
-        if self.namespace is None:
-            self.namespace = namespace
-        with suppress(ConnectError, ValueError):
+        with suppress(ConnectError):
             said = self._kubectl("get", "pod", name, "--output=json")
-            uid = json.loads(said.text)["metadata"]["uid"] if said.exit_code == 0 else ""
-            if re.fullmatch(r"[\w-]{1,64}", str(uid)):
-                return {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid}
+            metadata = _object(said).get("metadata") if said.exit_code == 0 else None
+            if isinstance(metadata, dict) and isinstance(metadata.get("uid"), str):
+                if metadata.get("namespace") != namespace:
+                    return None  # kubectl asks in another one, or another cluster
+                if re.fullmatch(r"[\w-]{1,64}", metadata["uid"]):
+                    return {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": metadata["uid"]}
         _log.info(
             "this pod may not ask for itself, so that pods which it makes have no owner: that takes the verb get on pods"
         )
         return None
 
     def create(self, name: str, asked: Mapping[str, Any]) -> ConnectError | None:
-        """Create the pod; return why the cluster refuses to."""
-        said = self._kubectl("create", "--filename=-", data=json.dumps(asked).encode())
-        return self._named(CreateMeanings(name, kubectl_args=self._arguments), said) if said.exit_code else None
+        """Create the pod; return why the cluster refuses to. Where it raises, the pod may have been created.
 
-    def wait(self, name: str, deadline: float, limit: float, progress: Callable[[str], object] | None) -> None:
-        """Return when the pod runs. Raises what it comes to else, and after the deadline."""
+        Before it raises, kubectl has ended: no pod comes after it, which a delete would not find.
+        """
+        asking = roamlet.spawn(self._kubectl, ("create", "--filename=-"), {"data": json.dumps(asked).encode()})
+        try:
+            said = asking.join()
+        except BaseException:
+            try:
+                with roamlet.shield(), suppress(Exception):
+                    asking.join(ANSWER)
+            finally:
+                asking.kill()
+            raise
+        if not said.exit_code:
+            return None
+        error = self._named(CreateMeanings(name, kubectl_args=self._arguments), said)
+        if isinstance(error, REFUSALS):
+            return error
+        try:
+            raise error
+        finally:
+            del error  # its traceback holds this frame
+
+    def wait(self, name: str, progress: Callable[[str], object] | None) -> None:
+        """Return when the pod runs. Raises what it comes to else, and after the deadline. Some looks may fail."""
         text = ""
-        looks = 0
+        looks = failed = 0
         while True:
-            said = self._kubectl("get", "pod", name, "--output=json")
-            if said.exit_code:
-                raise self._named(CreateMeanings(name, kubectl_args=self._arguments), said)
-            state = state_of(_object(said), name)
-            if state.text != text:
-                text = state.text
-                _log.info("pod %s: %s", name, text)
-                if progress is not None:
-                    progress(f"pod {name}: {text}")
-            if state.error is not None:
-                try:
-                    raise state.error
-                finally:
-                    del state  # its traceback holds this frame
-            if state.ready:
-                return
+            try:
+                state = self._look(name)
+            except (TargetNotFound, NotAllowed, AuthenticationFailed):
+                raise
+            except ConnectError:
+                failed += 1
+                if failed == FAILURES:
+                    raise
+            else:
+                failed = 0
+                if state.text != text:
+                    text = state.text
+                    _log.info("pod %s: %s", name, text)
+                    if progress is not None:
+                        progress(f"pod {name}: {text}")
+                if state.error is not None:
+                    try:
+                        raise state.error
+                    finally:
+                        del state  # its traceback holds this frame
+                if state.ready:
+                    return
             pause = LOOKS[min(looks, len(LOOKS) - 1)]
             looks += 1
-            if time.monotonic() + pause > deadline:
-                raise too_late(name, text, limit)
+            if time.monotonic() + pause > self._deadline:
+                raise too_late(name, text, self._limit)
             roamlet.sleep(pause)
+
+    def _look(self, name: str, limit: float | None = None) -> State:
+        said = self._kubectl("get", "pod", name, "--output=json", limit=limit)
+        if said.exit_code:
+            raise self._named(CreateMeanings(name, kubectl_args=self._arguments), said)
+        try:
+            return state_of(_object(said), name)
+        except (AttributeError, LookupError, TypeError, ValueError, RecursionError):
+            raise _no_pod(said) from None
 
     def why_ended(self, name: str) -> ConnectError | None:
         """The error of a pod that runs no longer; None where the cluster does not say so within some seconds."""
         end = time.monotonic() + LAG
         while time.monotonic() < end:
-            said = self._kubectl("get", "pod", name, "--output=json")
-            error = state_of(_object(said), name).error if said.exit_code == 0 else None
-            if error is not None or said.exit_code:
+            try:
+                error = self._look(name, LAG).error
+            except TargetNotFound:
+                return None
+            except ConnectError:  # one look of several
+                error = None
+            if error is not None:
                 return error
             roamlet.sleep(LOOKS[-1])
         return None
 
     def delete(self, name: str) -> None:
         """Have the pod deleted. Blocks until the cluster knows; raises nothing: what it does not hear is logged."""
+        words = ("delete", "pod", name, "--ignore-not-found", "--wait=false", f"--grace-period={GRACE}")
         try:
             with roamlet.shield():
-                said = self._kubectl(
-                    "delete", "pod", name, "--ignore-not-found", "--wait=false", f"--grace-period={GRACE}"
-                )
+                said = self._kubectl(*words, limit=ANSWER)
+            problem = "\n".join(said.lines).strip() if said.exit_code else ""
         except ConnectError as error:
-            _log.warning("pod %s was not deleted, and ends by itself: %s", name, error)
-        else:
-            if said.exit_code:
-                _log.warning("pod %s was not deleted, and ends by itself: %s", name, said.errors.strip())
+            problem = str(error)
+        if problem:
+            where = [*self._arguments, *self._where]
+            by_hand = shlex.join(["kubectl", *where, "delete", "pod", name])
+            _log.warning("pod %s was not deleted; delete it with: %s\n%s", name, by_hand, escaped(problem))
 
-    def _kubectl(self, *words: str, data: bytes = b"") -> Said:
-        where = [] if self.namespace is None else [f"--namespace={self.namespace}"]
+    @property
+    def _where(self) -> list[str]:
+        return [] if self.namespace is None else [f"--namespace={self.namespace}"]
+
+    def _kubectl(self, *words: str, data: bytes = b"", limit: float | None = None) -> Said:
         return ask(
-            self.place, ["kubectl", *self._arguments, *where, *words], ANSWER, data=data, comes_with=Kubectl.comes_with
+            self.place,
+            ["kubectl", *self._arguments, *self._where, *words],
+            min(ANSWER, self.left) if limit is None else limit,
+            data=data,
+            comes_with=Kubectl.comes_with,
         )
 
     def _named(self, command: Kubectl, said: Said) -> ConnectError:
         error = command.explain(said.exit_code, said.lines)
         if type(error) is ConnectError:
-            shown = "\n".join(f"        {line}" for line in said.lines)
-            error = ConnectError(f"`{' '.join(said.argv)}` failed:\n{shown}\n    Try it by hand.")
+            error = ConnectError(f"`{' '.join(said.argv)}` failed:\n{quoted(said.lines)}\n    Try it by hand.")
         return error
 
 
 def _object(said: Said) -> Mapping[str, Any]:
     try:
         found = json.loads(said.text)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise ConnectError(f"`{' '.join(said.argv)}` did not answer with an object: {said.text!r:.200}")
+        raise _no_pod(said)
     return found
+
+
+def _no_pod(said: Said) -> ConnectError:
+    return ConnectError(f"`{' '.join(said.argv)}` did not answer with a pod: {said.text[:200]!r}")

@@ -28,8 +28,19 @@ def fail(text, code=1):
     sys.stderr.flush()
     sys.exit(code)
 
-if os.path.exists(folder + "/" + verb + ".fails"):
-    fail(open(folder + "/" + verb + ".fails").read())
+def fails(verb):
+    path = folder + "/" + verb + ".fails"
+    if not os.path.exists(path):
+        return
+    text = open(path).read()
+    if os.path.exists(path + ".left"):
+        left = int(open(path + ".left").read()) - 1
+        open(path + ".left", "w").write(str(left))
+        if not left:
+            os.unlink(path)
+    fail(text)
+
+fails(verb)
 
 def write(pod, new=False):
     path = folder + "/" + pod["metadata"]["name"] + ".json"
@@ -98,7 +109,12 @@ if verb == "create":
     assert words == ["--filename=-"], words
     pod = json.load(sys.stdin)
     pod["status"] = {{"phase": "Pending"}}
+    if pod["spec"]["containers"][0]["image"].startswith("far:"):  # the server is slow
+        time.sleep(1.5)
     write(pod, new=True)
+    with open(folder + "/created", "a") as created:
+        created.write(pod["metadata"]["name"] + "\\n")
+    fails("answer")
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:
@@ -157,9 +173,23 @@ class Cluster:
         path.write_text(PROGRAM.format(python=sys.executable))
         path.chmod(0o755)
 
-    def fails(self, verb: str, text: str) -> None:
-        """From now on kubectl says this when it is called with the verb."""
+    def fails(self, verb: str, text: str, times: int | None = None) -> None:
+        """From now on kubectl says this when it is called with the verb, or has created ("answer"); at most `times` times."""
+        if times is not None:
+            (self.folder / f"{verb}.fails.left").write_text(str(times))
         (self.folder / f"{verb}.fails").write_text(text)
+
+    @property
+    def created(self) -> list[str]:
+        """The names of all pods that were created."""
+        path = self.folder / "created"
+        return path.read_text().split() if path.exists() else []
+
+    def pauses(self, name: str) -> int:
+        """How often the pod's first process has slept."""
+        first = json.loads((self.folder / f"{name}.json").read_text())["first"]
+        number = Path(f"/proc/{first}/task/{first}/children").read_text().split()[0]
+        return int(Path(f"/proc/{number}/status").read_text().partition("\nvoluntary_ctxt_switches:")[2].split()[0])
 
     @property
     def calls(self) -> list[list[str]]:

@@ -15,6 +15,8 @@ import roamlet_sent
 
 import roamlet
 from roamlet import remote
+from roamlet.remote.opening.commands import Said, ask
+from roamlet.remote.pods import REFUSALS, _Cluster
 from roamlet.remote.transports.pod import laid_over, manifest, state_of
 from tests.remote.raising import raises
 from tests.remote.transports.kubectl_standin import Cluster
@@ -108,7 +110,8 @@ def test_a_pod_lives_as_long_as_what_was_detached_in_it(cluster, tmp_path):
     os.mkfifo(fifo)
     context.detach(roamlet_detach_sent.wait_and_write, (str(fifo), str(tmp_path / "done")))
     remote.Context.close(context)  # and not the pod
-    roamlet.sleep(2)
+    before = cluster.pauses(name)
+    until(lambda: cluster.pauses(name) > before + 8)  # more looks than it takes to end
     assert cluster.phase(name) == "Running"
     fifo.write_text("go on")
     until((tmp_path / "done").exists)
@@ -145,12 +148,12 @@ def test_the_cluster_ends_it_after_its_time(cluster):
 @pytest.mark.parametrize(
     ("image", "options", "error", "says"),
     [
-        ("huge:1", {"timeout": 2}, remote.NotScheduled, "no room for the pod.*within 2 seconds.*3 Insufficient memory"),
+        ("huge:1", {"timeout": 4}, remote.NotScheduled, "no room for the pod.*within 4 seconds.*3 Insufficient memory"),
         ("missing:1", {}, remote.ImagePullFailed, "ImagePullBackOff: Back-off pulling image.*imagePullSecrets"),
         ("empty:1", {}, remote.NoPython, "no Python that was found.*python:3.11-slim"),
         ("late:1", {}, remote.NoPython, "no Python that was found"),
         ("unset:1", {}, remote.TargetNotRunning, 'CreateContainerConfigError: secret "token" not found'),
-        ("slow:1", {"timeout": 2}, remote.ConnectTimeout, "not ready within 2 seconds.*last seen on node-1: ContainerCreating"),
+        ("slow:1", {"timeout": 4}, remote.ConnectTimeout, "not ready within 4 seconds.*last seen on node-1: ContainerCreating"),
         (IMAGE, {"python": "/no/such/python"}, remote.NoPython, "exit code 127"),
     ],
 )  # fmt: skip
@@ -193,9 +196,54 @@ def test_what_kubectl_says_becomes_a_named_error(verb, said, error, says, cluste
         remote.pod(IMAGE, python=sys.executable)
     assert type(caught.value) is error
     assert cluster.pods == []
-    assert any("delete" in words for words in cluster.calls) == (
-        verb != "create"
-    )  # where none was created none is deleted
+    refused = issubclass(error, REFUSALS) and verb == "create"
+    assert any("delete" in words for words in cluster.calls) != refused  # where none was created none is deleted
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        ("Unable to connect to the server: net/http: request canceled (i/o timeout)\n", remote.HostUnreachable),
+        ('error: error when creating "STDIN": Post "https://10.0.0.1/api/v1/pods": unexpected EOF\n', remote.ConnectError),
+        ("Error from server (Timeout): the server was unable to return a response in the time allotted\n", remote.ConnectError),
+    ],
+)  # fmt: skip
+def test_a_pod_that_was_created_although_kubectl_says_no_is_deleted(said, error, cluster):
+    cluster.fails("answer", said)
+    with raises(remote.ConnectError) as caught:
+        remote.pod(IMAGE, python=sys.executable)
+    assert type(caught.value) is error
+    assert len(cluster.created) == 1
+    assert cluster.pods == []
+
+
+def test_the_time_limit_is_that_of_all_questions_before_the_pod_is_ready(cluster, monkeypatch):
+    limits = []
+
+    def noted(place, words, limit, **options):
+        if "delete" not in words:
+            limits.append(limit)
+        return ask(place, words, limit, **options)
+
+    monkeypatch.setattr("roamlet.wire.calls.commands.place", lambda: ["10.0.0.1", "runner-0", "lab"])
+    monkeypatch.setattr("roamlet.remote.pods.ask", noted)
+    with raises(remote.ConnectTimeout):
+        remote.pod("slow:1", timeout=4)
+    assert len(limits) > 2  # for the owner, to create it, and a look
+    assert limits == sorted(limits, reverse=True)
+    assert limits[0] <= 4
+
+
+def test_some_looks_at_a_pod_may_fail(cluster):
+    cluster.fails("get", "Error from server: etcdserver: leader changed\n", times=3)
+    with remote.pod(IMAGE, python=sys.executable) as context:
+        assert context.call(roamlet_sent.add, (1, 2)) == 3
+
+
+def test_no_more_looks_are_taken_at_a_pod_that_is_gone(cluster):
+    cluster.fails("get", 'Error from server (NotFound): pods "p" not found\n', times=1)
+    with raises(remote.TargetNotFound):
+        remote.pod(IMAGE, python=sys.executable)
 
 
 def test_without_kubectl_the_package_is_named(commands, monkeypatch):
@@ -212,6 +260,24 @@ def test_a_killed_opener_deletes_its_pod(cluster):
     assert cluster.pods == []
 
 
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_pod_that_is_created_after_its_opener_was_killed_is_deleted(elsewhere, cluster):
+    with remote.local(name="admin") as via:
+        opener = roamlet.tasklet(remote.pod)("far:1", via=via if elsewhere else None)
+        until(lambda: cluster.calls)
+        opener.kill()
+        roamlet.run()
+        until(lambda: cluster.created)
+        assert cluster.pods == []
+
+
+def test_a_pod_is_deleted_where_its_block_is_left_by_an_expired_time_out(cluster):
+    context = remote.pod(IMAGE, python=sys.executable)
+    with raises(TimeoutError), roamlet.timeout(0.1), context:
+        roamlet.sleep(100)
+    assert cluster.pods == []
+
+
 def test_kubectl_runs_in_the_place_of_via(cluster):
     with remote.local(name="admin") as via:
         with remote.pod(IMAGE, python=sys.executable, via=via) as context:
@@ -221,24 +287,50 @@ def test_kubectl_runs_in_the_place_of_via(cluster):
 
 
 def test_a_pod_that_cannot_be_deleted_is_logged(cluster, caplog):
-    with remote.pod(IMAGE, python=sys.executable) as context:
-        cluster.fails("delete", "error: no\n")
+    options = {"kubectl_args": ["--context=lab"], "namespace": "jobs"}
+    with remote.pod(IMAGE, python=sys.executable, **options) as context:
+        cluster.fails("delete", "error: no\x1b[2J\n")
     with caplog.at_level(logging.WARNING):
         until(lambda: cluster.phase(context.name) == "Succeeded")
-    assert f"pod {context.name} was not deleted, and ends by itself: error: no" in caplog.text
+    by_hand = f"kubectl --context=lab --namespace=jobs delete pod {context.name}"
+    assert f"pod {context.name} was not deleted; delete it with: {by_hand}\nerror: no\\x1b[2J" in caplog.text
 
 
 def test_in_a_pod_of_the_cluster_that_one_is_the_owner(cluster, monkeypatch):
     monkeypatch.setattr("roamlet.wire.calls.commands.place", lambda: ["10.0.0.1", "runner-0", "lab"])
-    (cluster.folder / "runner-0.json").write_text(json.dumps({"metadata": {"uid": "8d3f-1"}}))
+    runner = {"metadata": {"uid": "8d3f-1", "namespace": "lab"}}
+    (cluster.folder / "runner-0.json").write_text(json.dumps(runner))
     with remote.pod(IMAGE, python=sys.executable):
         made = next(pod for pod in cluster.pods if "spec" in pod)
         assert made["metadata"]["ownerReferences"] == [
             {"apiVersion": "v1", "kind": "Pod", "name": "runner-0", "uid": "8d3f-1"}
         ]
-    assert {words[0] for words in cluster.calls} == {"--namespace=lab"}
     with remote.pod(IMAGE, python=sys.executable, namespace="other"):  # an owner is of the same namespace
         assert "ownerReferences" not in next(pod for pod in cluster.pods if "spec" in pod)["metadata"]
+
+
+def test_a_namespace_or_cluster_of_kubectls_arguments_stays_where_there_is_an_owner(cluster, monkeypatch):
+    monkeypatch.setattr("roamlet.wire.calls.commands.place", lambda: ["10.0.0.1", "runner-0", "lab"])
+    other = {"metadata": {"uid": "8d3f-1", "namespace": "jobs"}}  # one of the same name
+    (cluster.folder / "runner-0.json").write_text(json.dumps(other))
+    with remote.pod(IMAGE, python=sys.executable, kubectl_args=["--namespace=jobs"]):
+        assert "ownerReferences" not in next(pod for pod in cluster.pods if "spec" in pod)["metadata"]
+    assert {tuple(word for word in words if "namespace" in word) for words in cluster.calls} == {("--namespace=jobs",)}
+
+
+@pytest.mark.parametrize("answer", ["{}", "[]", '{"metadata": []}', '{"metadata": {"uid": {}}}', "[" * 100_000, "}"])
+def test_an_owner_is_done_without_whatever_the_cluster_answers(answer, cluster, monkeypatch):
+    monkeypatch.setattr("roamlet.wire.calls.commands.place", lambda: ["10.0.0.1", "runner-0", "lab"])
+    said = Said(["kubectl"], 0, answer, "")
+    monkeypatch.setattr("roamlet.remote.pods.ask", lambda *_, **__: said)
+    assert _Cluster(None, None, (), 9).owner() is None
+
+
+def test_an_answer_that_is_no_pod_is_an_error(cluster, monkeypatch):
+    said = Said(["kubectl", "get"], 0, '{"status": {"containerStatuses": [3]}}', "")
+    monkeypatch.setattr("roamlet.remote.pods.ask", lambda *_, **__: said)
+    with raises(remote.ConnectError, match="`kubectl get` did not answer with a pod: '{"):
+        _Cluster(None, None, (), 9).wait("p", None)
 
 
 def test_an_owner_that_may_not_be_asked_for_is_done_without(cluster, monkeypatch):
@@ -278,6 +370,13 @@ def test_what_a_cluster_answers_may_lack_anything():
     assert state_of({}, "p").text == "unknown"
     assert state_of({"status": {"phase": "Running", "containerStatuses": None}}, "p").ready is False
     assert state_of({"status": {"phase": "Failed", "reason": "Evicted"}}, "p").error is not None
+
+
+def test_what_a_cluster_answers_is_escaped_and_cut():
+    waiting = {"reason": "ErrImagePull", "message": "\x1b[2J" + "a" * (1 << 20)}
+    text = state_of({"status": {"containerStatuses": [{"name": "roamlet", "state": {"waiting": waiting}}]}}, "p").text
+    assert text.startswith(r"waiting: ErrImagePull \x1b[2Jaaa")
+    assert len(text) < 5000
 
 
 @pytest.mark.parametrize(

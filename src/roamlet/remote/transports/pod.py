@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from roamlet._escapes import escaped
 from roamlet.remote.errors import (
     ConnectError,
     ConnectTimeout,
@@ -22,6 +23,7 @@ from roamlet.remote.transports.kubectl import Kubectl
 
 CONTAINER = "roamlet"
 LABELS = {"app.kubernetes.io/managed-by": "roamlet"}
+MESSAGE = 4096  # characters of a message that a cluster passes on
 GRACE = 2  # seconds that a pod gets which is deleted
 IMAGE = re.compile(r"[A-Za-z0-9][\w.:/@+-]*")
 
@@ -176,7 +178,7 @@ def laid_over(ours: dict[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]
 def state_of(pod: Mapping[str, Any], name: str) -> State:
     """What the object says that the cluster keeps of a pod."""
     status = pod.get("status") or {}
-    phase = status.get("phase") or "Unknown"
+    phase = _text(status.get("phase") or "Unknown")
     container: Mapping[str, Any] = next(
         (one for one in status.get("containerStatuses") or () if one.get("name") == CONTAINER), {}
     )
@@ -189,13 +191,18 @@ def state_of(pod: Mapping[str, Any], name: str) -> State:
     if "running" in state:
         return State("running", ready=True)
     if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
-        reason, message = str(waiting["reason"]), str(waiting.get("message") or "")
+        reason, message = _text(waiting["reason"]), _text(waiting.get("message") or "")
         return State(f"waiting: {reason} {message}".rstrip(), error=_stuck(name, reason, message))
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return State(f"not scheduled: {condition.get('message') or condition.get('reason')}")
+            return State(f"not scheduled: {_text(condition.get('message') or condition.get('reason'))}")
     node = pod.get("spec", {}).get("nodeName")
-    return State(f"on {node}: {waiting.get('reason') or 'starting'}" if node else phase.lower())
+    return State(f"on {_text(node)}: {_text(waiting.get('reason') or 'starting')}" if node else phase.lower())
+
+
+def _text(said: object) -> str:
+    """What registries, nodes or the cluster's rules say, for a terminal."""
+    return escaped(str(said)[:MESSAGE])
 
 
 def too_late(name: str, text: str, timeout: float) -> ConnectError:
@@ -231,12 +238,12 @@ def _stuck(name: str, reason: str, message: str) -> ConnectError | None:
 
 
 def _ended(name: str, status: Mapping[str, Any], terminated: Mapping[str, Any]) -> ConnectError:
-    reason = str(terminated.get("reason") or status.get("reason") or "")
-    message = str(terminated.get("message") or status.get("message") or "")
+    reason = _text(terminated.get("reason") or status.get("reason") or "")
+    message = _text(terminated.get("message") or status.get("message") or "")
     code = terminated.get("exitCode")
     if code == 127 or "no such file or directory" in message or "not found in $PATH" in message:
         return _no_python(name, message or f"its first process ended with exit code {code}")
-    why = "; ".join(filter(None, (reason, message, "" if code is None else f"exit code {code}")))
+    why = "; ".join(filter(None, (reason, message, "" if code is None else f"exit code {_text(code)}")))
     if reason == "OOMKilled":
         return _gone(name, f"it took more memory than it may have ({why})")
     return _gone(name, f"it ended before it was ready ({why})")
