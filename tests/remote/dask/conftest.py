@@ -19,6 +19,12 @@ from roamlet.dask import Cluster
 
 BASE = getattr(sys, "_base_executable", sys.executable)
 NOWHERE = "127.0.0.1:0"  # for dashboards: any port
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """These run last: distributed leaves threads in its process, beside which no wait is a deadlock any more."""
+    items.sort(key=lambda item: HERE in item.path.parents)
 
 
 @pytest.fixture(scope="session")
