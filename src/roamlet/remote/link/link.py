@@ -47,6 +47,12 @@ _log = logging.getLogger("roamlet.remote")
 alive: "weakref.WeakSet[Link]" = weakref.WeakSet()
 
 
+def _withdrawn(context: str, function: str) -> RemoteError:
+    error = RemoteError(f"{function} was withdrawn while it was sent", context=context, function=function)
+    error.sent = False
+    return error
+
+
 class Link:
     """The parent's end of one context. Thread-safe; blocks tasklets only.
 
@@ -222,11 +228,7 @@ class Link:
                 raise
             head = b""
             if len(piece) == protocol.HEADER_SIZE:  # message.withdrawn does not say that it was cut short
-                withdrawn = RemoteError(
-                    f"{function} was withdrawn while it was sent", context=self.name, function=function
-                )
-                withdrawn.sent = False
-                raise withdrawn
+                raise _withdrawn(self.name, function)
 
     def _send_shared(self, number: int, frame: bytes) -> None:
         """Send a frame of a CALL in pieces, from the nearest intermediary that has had the same body."""
