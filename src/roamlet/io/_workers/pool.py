@@ -267,10 +267,8 @@ def perform(pool: Pool, job: Job) -> None:
             return
         result = context.run(function)
     except BaseException as error:  # whatever it is, the caller gets it, as if it had made the call itself
-        traceback = error.__traceback__
-        if not waiter.fail(error.with_traceback(traceback.tb_next if traceback is not None else None)):
+        if not waiter.fail(_without_first_frame(error)):
             _report_abandoned(pool, function, None, error)
-        del traceback
     else:
         if not waiter.succeed(result):
             _report_abandoned(pool, function, result, None)
@@ -279,6 +277,12 @@ def perform(pool: Pool, job: Job) -> None:
         # The frames in an error's traceback lead back to this one: an error must not keep what the call was made with,
         # which may be what keeps the error.
         del waiter, function, context
+
+
+def _without_first_frame(error: BaseException) -> BaseException:
+    """The same error. A function of its own: its caller has the traceback in no variable when the waiting tasklet goes on."""
+    first = error.__traceback__
+    return error.with_traceback(first.tb_next if first is not None else None)
 
 
 def _report_abandoned(pool: Pool, function: Callable[[], Any], result: object, error: BaseException | None) -> None:
