@@ -37,6 +37,8 @@ ON_EVERY_BACKEND = ["tests/core", "tests/io", "tests/sync", "tests/snapshot"]
 # Folders that run once, beside the main run, which has the others. Each of these takes about as long as it.
 CONTEXTS = ["tests/remote"]
 MODULES = ["tests/remote/modules", "tests/remote/transports"]
+# distributed leaves threads and descriptors in its process, where tests of contexts look at both.
+DASK = ["tests/remote/dask"]
 COMMANDS = ["tests/cli", "tests/diagnose", "tests/patch"]
 APPS = ["apps"]
 
@@ -62,11 +64,12 @@ def other_runs(caches: Path, arguments: list[str]) -> list[Run]:
         return Run(name, words, changes or {}, caches / title.partition("(")[0])
 
     return [
-        of("contexts", CONTEXTS, without=MODULES),
+        of("contexts", CONTEXTS, without=MODULES + DASK),
         of("commands", COMMANDS),
         of("apps", APPS),
         *(of(f"{one} backend", ON_EVERY_BACKEND, {"ROAMLET_SWITCH": one}) for one in BACKENDS),
         of("modules and transports", MODULES),
+        of("Dask", DASK),
         of("servers", SERVERS),
         # What waits there for a process waits for its pipes, as other tests do: the usual poller is enough.
         of("poll(2) in place of epoll", ["tests/io"], {"ROAMLET_POLLER": "poll"}, [CPYTHONS_SUBPROCESS]),
