@@ -23,7 +23,7 @@ HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """These run last: distributed leaves threads in its process, beside which no wait is a deadlock any more."""
+    """These run last where others run in the same process: distributed leaves threads, beside which no wait is a deadlock."""
     items.sort(key=lambda item: HERE in item.path.parents)
 
 

@@ -22,6 +22,7 @@ from typing import Any, Protocol, TypeAlias
 
 from roamlet.core import inside_atomic, mark_service_thread, outside_atomic
 from roamlet.core.os_threads import OSThread, allocate_lock
+from roamlet.sync._spawn import without_first_frame
 
 
 class Settled(Protocol):
@@ -267,7 +268,8 @@ def perform(pool: Pool, job: Job) -> None:
             return
         result = context.run(function)
     except BaseException as error:  # whatever it is, the caller gets it, as if it had made the call itself
-        if not waiter.fail(_without_first_frame(error)):
+        # By a function: no variable of this frame has the traceback when the waiting tasklet goes on.
+        if not waiter.fail(without_first_frame(error)):
             _report_abandoned(pool, function, None, error)
     else:
         if not waiter.succeed(result):
@@ -277,12 +279,6 @@ def perform(pool: Pool, job: Job) -> None:
         # The frames in an error's traceback lead back to this one: an error must not keep what the call was made with,
         # which may be what keeps the error.
         del waiter, function, context
-
-
-def _without_first_frame(error: BaseException) -> BaseException:
-    """The same error. A function of its own: its caller has the traceback in no variable when the waiting tasklet goes on."""
-    first = error.__traceback__
-    return error.with_traceback(first.tb_next if first is not None else None)
 
 
 def _report_abandoned(pool: Pool, function: Callable[[], Any], result: object, error: BaseException | None) -> None:
